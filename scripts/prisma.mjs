@@ -10,8 +10,8 @@ const cli = fileURLToPath(new URL("../node_modules/prisma/build/index.js", impor
 
 const run = spawnSync(process.execPath, [cli, ...process.argv.slice(2)], {
   cwd: root,
-  stdio: ["inherit", "pipe", "inherit"],
+  stdio: ["inherit", "pipe", "pipe"],
   env: { PRISMA_SCHEMA_ENGINE_BINARY: stub, PRISMA_HIDE_UPDATE_MESSAGE: "1", CHECKPOINT_DISABLE: "1", ...process.env },
 });
-if (run.status !== 0) process.stdout.write(run.stdout);
+if (run.status !== 0) process.stderr.write(Buffer.concat([run.stdout ?? Buffer.alloc(0), run.stderr ?? Buffer.alloc(0)]));
 process.exit(run.status ?? 1);
