@@ -172,6 +172,18 @@ export class NeedsAnswer extends Error {
   }
 }
 
+/** Thrown by a tool that ends in an outcome of our own, in our own words: a typed confirmation that does not match. */
+export class CallEnded extends Error {
+  readonly outcome: "cancelled" | "not_allowed" | "invalid_arguments";
+  readonly reason: string;
+  constructor(outcome: CallEnded["outcome"], reason: string, text: string) {
+    super(text);
+    this.name = "CallEnded";
+    this.outcome = outcome;
+    this.reason = reason;
+  }
+}
+
 export interface ToolAccount {
   id: string;
   connectionName: string;
