@@ -1,0 +1,194 @@
+// Calls a provider's API as one account: applies the credential out of the tool's sight, refreshes once on a refusal,
+// never sends a write again once its body may have left. Must never happen: a request off the API's own host; a credential
+// in an error; a refused token that leaves the status as it was.
+import type { Clock } from "../clock.js";
+import { type ApiAnswer, type ApiClient, type ApiRequest, type Connector, ProviderFailure } from "../connectors/connector.js";
+import { applyKey } from "../connectors/methods/apiKey.js";
+import { UnreadableError } from "../crypto/seal.js";
+import type { Database } from "../db/client.js";
+import { type Egress, type EgressAnswer, EgressError } from "../net/egress.js";
+import { type Act, transition } from "./account.js";
+import type { AccessCredential, CredentialBox } from "./credential.js";
+import type { RefreshEnd, Refresher } from "./refresh.js";
+import type { AccountRow } from "./store.js";
+import type { StatusReason } from "./types.js";
+
+const TIMEOUT_MS = 10_000;
+/** The longest Retry-After that a read waits for inside its call; longer ones are told. */
+const WAIT_429_MS = 3_000;
+
+export interface Access {
+  clientFor(account: AccountRow, connector: Connector, options: { signal: AbortSignal; exemptOrigin: string | undefined }): Promise<ApiClient>;
+}
+
+export interface AccessDeps {
+  db: Database;
+  clock: Clock;
+  egress: Egress;
+  box: CredentialBox;
+  refresher: Refresher;
+}
+
+export function createAccess(deps: AccessDeps): Access {
+  const { db, clock, egress, box, refresher } = deps;
+
+  return {
+    async clientFor(start, connector, options) {
+      let account = start;
+      let credential: AccessCredential | null = null;
+      let refreshed = false;
+
+      if (refresher.isDue(account)) {
+        const end = await guardUnreadable(account, () => refresher.refresh(account));
+        // A transient trouble ahead of the end costs nothing: the token still works.
+        const stillGood = account.tokenExpiresAt !== null && account.tokenExpiresAt.getTime() > clock.now();
+        if (end.kind === "fresh") account = end.account;
+        else if (end.kind === "unusable" || !stillGood) throw failureOf(end);
+      }
+
+      return { request };
+
+      async function request(wanted: ApiRequest): Promise<ApiAnswer> {
+        for (;;) {
+          credential ??= await guardUnreadable(account, () => box.openAccess(account));
+          if (!credential) throw new ProviderFailure("unauthorized", "no_credential");
+          const answer = await send(wanted, credential);
+          const refused = answer.status === 401 ? "token_rejected" : (connector.readsAuthFailure?.(answer.status, answer.json) ?? null);
+          if (!refused) return checked(wanted, answer);
+          if (refreshed || !account.refreshSealed || refused === "revoked_at_provider") throw await refuse(refused);
+          // A refusal means that nothing was done: one refresh, one more send, also for a write.
+          refreshed = true;
+          const end = await guardUnreadable(account, () => refresher.refresh(account));
+          if (end.kind !== "fresh") throw failureOf(end);
+          account = end.account;
+          credential = null;
+        }
+      }
+
+      async function send(wanted: ApiRequest, held: AccessCredential, again = false): Promise<ApiAnswer> {
+        const outgoing = build(connector, wanted, held);
+        let raw: EgressAnswer;
+        try {
+          raw = await egress.send({
+            ...outgoing,
+            timeoutMs: TIMEOUT_MS,
+            signal: options.signal,
+            ...(wanted.bytesMax === undefined ? {} : { bytesMax: wanted.bytesMax }),
+            ...(options.exemptOrigin === undefined ? {} : { exemptOrigin: options.exemptOrigin }),
+          });
+        } catch (thrown) {
+          if (!(thrown instanceof EgressError)) throw thrown;
+          if (wanted.write && thrown.maybeSent) throw new ProviderFailure("outcome_unknown", thrown.kind);
+          throw new ProviderFailure(thrown.kind === "too_large" ? "rejected" : "unavailable", thrown.kind);
+        }
+        const retryAfterMs = retryAfterOf(raw.headers["retry-after"], clock.now());
+        if (raw.status === 429 && !again && retryAfterMs !== null && retryAfterMs <= WAIT_429_MS) {
+          await clock.sleep(retryAfterMs, options.signal);
+          return send(wanted, held, true);
+        }
+        return answerOf(raw);
+      }
+
+      function checked(wanted: ApiRequest, answer: ApiAnswer): ApiAnswer {
+        const retryAfterMs = retryAfterOf(answer.headers["retry-after"], clock.now());
+        const more = retryAfterMs === null ? {} : { retryAfterS: Math.ceil(retryAfterMs / 1000) };
+        if (answer.status === 429) throw new ProviderFailure("rate_limited", "rate_limited", more);
+        if (answer.status >= 500) {
+          if (wanted.write) throw new ProviderFailure("outcome_unknown", `status_${answer.status}`, more);
+          throw new ProviderFailure("unavailable", `status_${answer.status}`, more);
+        }
+        return answer;
+      }
+
+      async function refuse(refused: "token_rejected" | "revoked_at_provider"): Promise<ProviderFailure> {
+        await settle(account, refused, refused);
+        return new ProviderFailure("unauthorized", refused);
+      }
+    },
+  };
+
+  async function settle(account: AccountRow, act: Act, reason: StatusReason): Promise<void> {
+    await db.transaction((tx) =>
+      transition(tx, {
+        account,
+        act,
+        reason,
+        audit: { category: "token_lifecycle", action: "token.refused", actor: { kind: "system" }, outcome: reason },
+      }),
+    );
+  }
+
+  /** One row that does not open puts that account in ERROR and nothing else. */
+  async function guardUnreadable<T>(account: AccountRow, run: () => Promise<T>): Promise<T> {
+    try {
+      return await run();
+    } catch (thrown) {
+      if (!(thrown instanceof UnreadableError)) throw thrown;
+      await settle(account, "unreadable", "unreadable_credential");
+      throw new ProviderFailure("unauthorized", "unreadable_credential");
+    }
+  }
+}
+
+function failureOf(end: RefreshEnd): ProviderFailure {
+  if (end.kind === "transient") return new ProviderFailure("unavailable", "refresh_failed", { retryAfterS: end.retryAfterS });
+  return new ProviderFailure("unauthorized", end.account.statusReason ?? "token_rejected");
+}
+
+function build(connector: Connector, wanted: ApiRequest, held: AccessCredential): { method: string; url: string; headers: Record<string, string>; body?: string } {
+  const url = apiUrl(connector, wanted.path);
+  for (const [name, value] of Object.entries(wanted.query ?? {})) {
+    for (const one of Array.isArray(value) ? value : value === undefined ? [] : [value]) url.searchParams.append(name, String(one));
+  }
+  const headers: Record<string, string> = { accept: "application/json", ...wanted.headers };
+  let body: string | undefined;
+  if (wanted.json !== undefined) {
+    headers["content-type"] = "application/json; charset=utf-8";
+    body = JSON.stringify(wanted.json);
+  } else if (wanted.form) {
+    headers["content-type"] = "application/x-www-form-urlencoded";
+    body = new URLSearchParams(wanted.form).toString();
+  }
+  if (held.kind === "oauth") {
+    headers["authorization"] = `Bearer ${held.token.reveal()}`;
+  } else if (connector.method.kind === "api_key") {
+    const applied = applyKey(connector.method, held.fields);
+    Object.assign(headers, applied.headers);
+    for (const [name, value] of Object.entries(applied.query)) url.searchParams.set(name, value);
+  }
+  return { method: wanted.method, url: url.href, headers, ...(body === undefined ? {} : { body }) };
+}
+
+/** The path stays on the API's host and below its base; anything else is a fault of ours or an attack. */
+export function apiUrl(connector: Pick<Connector, "endpoints">, path: string): URL {
+  const base = connector.endpoints.api?.replace(/\/+$/, "");
+  if (!base) throw new ProviderFailure("rejected", "no_api_endpoint");
+  if (!path.startsWith("/") || path.includes("\\") || path.includes("#")) throw new ProviderFailure("invalid_arguments", "path");
+  const url = new URL(base + path);
+  const root = new URL(base);
+  const below = root.pathname === "/" ? "/" : `${root.pathname}/`;
+  if (url.origin !== root.origin || !url.pathname.startsWith(below) || url.username !== "") throw new ProviderFailure("invalid_arguments", "path");
+  return url;
+}
+
+function answerOf(raw: EgressAnswer): ApiAnswer {
+  const text = raw.body.toString("utf8");
+  return { status: raw.status, headers: raw.headers, json: /\bjson\b/.test(raw.headers["content-type"] ?? "") ? parsed(text) : null, text };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return null;
+  }
+}
+
+/** Retry-After in seconds or as an HTTP date (RFC 9110 section 10.2.3), in ms; null when absent or odd. At most an hour. */
+export function retryAfterOf(header: string | undefined, nowMs: number): number | null {
+  if (header === undefined) return null;
+  const seconds = Number(header);
+  const ms = Number.isFinite(seconds) ? seconds * 1000 : Date.parse(header) - nowMs;
+  if (!Number.isFinite(ms) || ms < 0) return null;
+  return Math.min(ms, 3_600_000);
+}

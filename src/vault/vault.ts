@@ -1,0 +1,115 @@
+// The vault's front door, put together. The only way of the surfaces to an account; none of them ever holds a token.
+import type { Clock } from "../clock.js";
+import type { OAuthClient } from "../connectors/methods/oauth.js";
+import type { Registry } from "../connectors/registry.js";
+import type { Sealer } from "../crypto/seal.js";
+import type { Database } from "../db/client.js";
+import type { Log } from "../log.js";
+import type { Egress } from "../net/egress.js";
+import { createAccess } from "./access.js";
+import { createAccounts } from "./accounts.js";
+import { type Connections, createConnections } from "./connections.js";
+import { createConsent } from "./consent.js";
+import { createCredentialBox } from "./credential.js";
+import { createExecute } from "./execute.js";
+import type { Vault } from "./front.js";
+import { createKeeper } from "./keep.js";
+import { createKeyProbe } from "./keyProbe.js";
+import { createLinkBook } from "./link.js";
+import { createOffer } from "./offer.js";
+import { createOnceOnly } from "./onceOnly.js";
+import { createRefresher } from "./refresh.js";
+import { createRevoker } from "./revoke.js";
+import { createSettlement } from "./settlement.js";
+import { createSweep } from "./sweep.js";
+import { createTargets } from "./target.js";
+
+export interface VaultDeps {
+  db: Database;
+  clock: Clock;
+  log: Log;
+  sealer: Sealer;
+  egress: Egress;
+  oauth: OAuthClient;
+  registry: Registry;
+  publicUrl: string;
+  linkTtlS: number;
+  retention: { executionDays: number; eventDays: number; auditDays: number };
+  /** Where the practice providers listen; null: there is no sandbox. */
+  sandboxOrigin: () => string | null;
+  knowsPerson(identifier: string): Promise<boolean>;
+  /** Names this process in leases. */
+  instance: string;
+}
+
+export function createVault(deps: VaultDeps): Vault & { connections: Connections } {
+  const { db, clock, log, sealer, egress, oauth, registry, publicUrl, linkTtlS, knowsPerson } = deps;
+  const targets = createTargets({ registry, sealer, sandboxOrigin: deps.sandboxOrigin });
+  const box = createCredentialBox(sealer);
+  const settlement = createSettlement({ db, clock, log });
+  const revoker = createRevoker({ db, log, oauth, targetOf: targets.targetOf });
+  const refresher = createRefresher({
+    db,
+    clock,
+    log,
+    oauth,
+    box,
+    targetOf: targets.targetOf,
+    reread: (id) => db.prisma.connectedAccount.findUnique({ where: { id }, include: { connection: true } }),
+    revokeQuietly: async (account, answer) => {
+      await revoker.revoke({ kind: "system" }, account, answer, account.externalId);
+    },
+    instance: deps.instance,
+  });
+  const keyProbe = createKeyProbe({ egress, targets });
+  const book = createLinkBook({ db, clock, sealer, targets, publicUrl, linkTtlS, knowsPerson });
+  const keeper = createKeeper({ db, clock, log, box, book, revoker, settlement, targets });
+  const consent = createConsent({ db, clock, sealer, oauth, book, keeper, keyProbe, revoker, settlement, targets, publicUrl, linkTtlS });
+  const accounts = createAccounts({ db, clock, box, refresher, revoker, keyProbe, targets, knowsPerson });
+  const connections = createConnections({
+    db,
+    clock,
+    sealer,
+    registry,
+    targets,
+    publicUrl,
+    refusesUrl: (url) => egress.refuses(url),
+    disconnectAccount: (actor, id) => accounts.disconnect(actor, id),
+  });
+  const access = createAccess({ db, clock, egress, box, refresher });
+  const onceOnly = createOnceOnly({
+    db,
+    clock,
+    sealer,
+    scopeOf: async (accountId) => (await db.prisma.connectedAccount.findUniqueOrThrow({ where: { id: accountId }, select: { connectionId: true } })).connectionId,
+  });
+  const offered = createOffer({ db, targets });
+
+  return {
+    connections,
+    accounts,
+    links: {
+      ...consent,
+      create: book.create,
+      answered: book.answered,
+      byToken: async (token) => viewed(await book.byToken(token)),
+      get: async (id) => viewed(await book.byId(id)),
+      wait: settlement.wait,
+    },
+    tools: { offered, execute: createExecute({ db, clock, log, access, onceOnly, targets, offered }) },
+    sweep: createSweep({
+      db,
+      clock,
+      book,
+      keeper,
+      executionRetentionDays: deps.retention.executionDays,
+      eventRetentionDays: deps.retention.eventDays,
+      auditRetentionDays: deps.retention.auditDays,
+    }),
+    close: async () => settlement.close(),
+  };
+
+  function viewed(row: Awaited<ReturnType<typeof book.byId>>) {
+    return row ? book.view(row) : null;
+  }
+}
