@@ -150,7 +150,7 @@ export function createKeeper(deps: KeepDeps): Keeper {
     const reason = PENDING_REASON[failure];
     if (!reason) return;
     const account = await tx.connectedAccount.findUnique({ where: { id: link.accountId } });
-    if (!account || account.status !== "PENDING" || account.statusReason === reason) return;
+    if (account?.status !== "PENDING" || account.statusReason === reason) return;
     await transition(tx, {
       account,
       act: "try_failed",
