@@ -115,7 +115,7 @@ async function wipe(database: Database): Promise<void> {
         FOREACH name IN ARRAY todo LOOP
           BEGIN
             EXECUTE format('DELETE FROM public.%I', name);
-          EXCEPTION WHEN foreign_key_violation THEN
+          EXCEPTION WHEN foreign_key_violation OR restrict_violation THEN
             later := later || name;
           END;
         END LOOP;
