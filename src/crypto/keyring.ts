@@ -3,6 +3,7 @@
 // here first: alg, enc, no zip, known kid, exact lengths. Master keys leave this file only as what is derived from them.
 import { hkdfSync } from "node:crypto";
 import jose from "node-jose";
+import { readMasterKey } from "./keyText.js";
 import { DATA_KEY_BYTES } from "./seal.js";
 import type { Secret } from "./secret.js";
 import { sameText } from "./tokens.js";
@@ -30,17 +31,6 @@ export class UnwrapError extends Error {
     this.name = "UnwrapError";
     this.missingKid = missingKid;
   }
-}
-
-const MASTER_KEY_BYTES = 32;
-
-/** 32 bytes from base64 (or base64url). White space around it is dropped: a key file often ends in a newline. Null: not a key. */
-export function readMasterKey(text: string): Buffer | null {
-  const trimmed = text.trim();
-  if (!/^[A-Za-z0-9+/_-]{43}=?$/.test(trimmed)) return null;
-  const bytes = Buffer.from(trimmed, "base64");
-  // One byte repeated is a placeholder that somebody left in, not a key.
-  return bytes.length === MASTER_KEY_BYTES && new Set(bytes).size > 1 ? bytes : null;
 }
 
 /** The keys are base64 of 32 bytes, checked before (config, masterKey). A previous key that is the current one too is ignored. */

@@ -5,7 +5,8 @@ import { dirname, join } from "node:path";
 import type { Clock } from "../clock.js";
 import type { Settings } from "../config/settings.js";
 import type { PrismaClient } from "../db/generated/client.js";
-import { createKeyRing, keyCheckOf, readMasterKey, type KeyRing } from "./keyring.js";
+import { createKeyRing, keyCheckOf, type KeyRing } from "./keyring.js";
+import { readMasterKey } from "./keyText.js";
 import { Secret } from "./secret.js";
 import { sameText } from "./tokens.js";
 

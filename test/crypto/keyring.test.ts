@@ -3,7 +3,8 @@ import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import fc from "fast-check";
 import jose from "node-jose";
-import { createKeyRing, keyCheckOf, readMasterKey, UnwrapError, type KeyRing } from "../../src/crypto/keyring.js";
+import { createKeyRing, keyCheckOf, UnwrapError, type KeyRing } from "../../src/crypto/keyring.js";
+import { readMasterKey } from "../../src/crypto/keyText.js";
 import { secret } from "../../src/crypto/secret.js";
 
 const newKey = () => randomBytes(32).toString("base64");
