@@ -17,11 +17,13 @@ export function dateWords(date: Date, nowMs: number): string {
   return away > 0 ? `in ${words}` : `${words} ago`;
 }
 
-/** A name that a client or a provider gave: no control, format or bidirectional-override characters, one line, capped. */
+/** A name that a client or a provider gave: no control, invisible or bidirectional-override characters, one line, capped. */
 export function outsideText(text: string, charactersMax = 80): string {
   const clean = text
+    .slice(0, charactersMax * 8)
     .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
-    .replace(/[\p{Cf}\p{Co}\p{Cs}]/gu, "")
+    // The joiners U+200C and U+200D are format characters too, but Persian and family emojis need them.
+    .replace(/(?![\u200c\u200d])[\p{Cf}\p{Co}\p{Cs}\u{e0100}-\u{e01ef}]/gu, "")
     .replace(/\s+/g, " ")
     .trim();
   const characters = [...clean];

@@ -1,0 +1,167 @@
+// The hosted authorization page: /connect/{token}. Must never happen: a GET that changes anything (preview bots and mail
+// scanners open links); anything about a link shown to another person than its own; a key echoed, also when it is refused.
+import { Router, type Request, type Response } from "express";
+import type { ApiKeyMethod, Connector } from "../connectors/connector.js";
+import { cleanField } from "../connectors/methods/apiKey.js";
+import { OutbandError } from "../errors.js";
+import type { ConnectionView, LinkView } from "../vault/types.js";
+import { createBrowserBinding } from "./browser.js";
+import { createCallbackPages } from "./callback.js";
+import { showFailure, showOutcome, showUsed } from "./outcome.js";
+import { formBody, formText, needPerson, pathText, personOf, principalOf, type PageDeps } from "./page.js";
+import { askerOf, labelWords, scopesLeftOut, scopeWords, statusWords } from "./words.js";
+
+export function createConnectPages(deps: PageDeps): Router {
+  const { vault, session, render } = deps;
+  const browser = createBrowserBinding(deps);
+  const signedIn = needPerson(session, (req) => `/connect/${encodeURIComponent(pathText(req, "token"))}`);
+  const router = Router();
+
+  // First: "callback" would pass for a token.
+  router.use(createCallbackPages(deps));
+
+  router.get("/connect/:token", signedIn, async (req, res) => {
+    const link = await usableLink(req, res);
+    if (link) await showConnect(req, res, link);
+  });
+
+  router.post("/connect/:token", signedIn, formBody, session.csrfGuard, async (req, res) => {
+    const link = await usableLink(req, res, "oauth");
+    if (!link) return;
+    const outcome = await vault.links.start({ token: pathText(req, "token"), person: principalOf(personOf(session, req)), browser: browser.ensure(req, res) });
+    if (outcome.kind === "redirect") res.status(303).location(outcome.url).end();
+    else showOutcome(deps, req, res, outcome);
+  });
+
+  router.post("/connect/:token/key", signedIn, formBody, session.csrfGuard, async (req, res) => {
+    const link = await usableLink(req, res, "api_key");
+    if (link) await takeKey(req, res, link);
+  });
+
+  router.post("/connect/:token/refuse", signedIn, formBody, session.csrfGuard, async (req, res) => {
+    const link = await usableLink(req, res);
+    if (!link) return;
+    showOutcome(deps, req, res, await vault.links.refuse({ token: pathText(req, "token"), person: principalOf(personOf(session, req)) }));
+  });
+
+  return router;
+
+  /** The link, when it is this person's and still open; else the page that says why not is sent and there is null. */
+  async function usableLink(req: Request, res: Response, method?: LinkView["method"]): Promise<LinkView | null> {
+    const link = await vault.links.byToken(pathText(req, "token"));
+    if (!link || (method && link.method !== method)) throw new OutbandError("not_found");
+    if (link.identifier !== personOf(session, req).sub) {
+      render.page(req, res, "connectWrongPerson", { title: "This link is for another sign-in", bare: true, back: `/connect/${pathText(req, "token")}` }, { status: 403 });
+      return null;
+    }
+    switch (link.status) {
+      case "open":
+      case "started":
+        return link;
+      case "completed": {
+        const account = await vault.accounts.get(link.accountId);
+        showUsed(deps, req, res, link, account && account.status !== "ACTIVE" ? statusWords(account, link.connectionTitle).sentence : null);
+        return null;
+      }
+      case "expired":
+        showFailure(deps, req, res, "expired", link);
+        return null;
+      case "denied":
+      case "failed":
+        showFailure(deps, req, res, "already_used", link);
+        return null;
+      default:
+        return link.status satisfies never;
+    }
+  }
+
+  async function showConnect(req: Request, res: Response, link: LinkView, errors: KeyErrors = NO_ERRORS): Promise<void> {
+    const connection = await vault.connections.get(link.connectionName);
+    if (!connection?.enabled) return showFailure(deps, req, res, "connection_disabled", link);
+    const connector = deps.connectorOf(connection);
+    const person = personOf(session, req);
+    const data = {
+      title: `Connect ${link.connectionTitle}`,
+      link,
+      token: pathText(req, "token"),
+      who: person.name ? { name: person.name, email: person.email } : { name: person.email, email: null },
+      asker: askerOf(link),
+      label: link.label === "" ? null : labelWords(link.label),
+      required: scopeWords([...link.scopesRequired, ...baseScopes(connector)], connector),
+      optional: scopeWords(link.scopesRequested.filter((scope) => !link.scopesRequired.includes(scope)), connector),
+      leftOut: scopesLeftOut([...link.scopesRequested, ...link.scopesRequired], connector),
+      host: hostOf(connection, connector),
+      errors,
+    };
+    if (connector.method.kind === "oauth") render.page(req, res, "connect", data, { formAction: formTargets(connection, connector, link) });
+    else {
+      const keyData = { ...data, fields: connector.method.fields, tried: connector.method.probe !== null };
+      render.page(req, res, "connectKey", keyData, { status: errors === NO_ERRORS ? 200 : 422, formAction: originsOf(link.returnTo) });
+    }
+  }
+
+  async function takeKey(req: Request, res: Response, link: LinkView): Promise<void> {
+    const connection = await vault.connections.get(link.connectionName);
+    const method = connection ? deps.connectorOf(connection).method : null;
+    if (!connection?.enabled || method?.kind !== "api_key") return showFailure(deps, req, res, "connection_disabled", link);
+    const { fields, errors } = readKey(req, method);
+    if (errors.fields.size > 0) return showConnect(req, res, link, errors);
+    const outcome = await vault.links.submitKey({ token: pathText(req, "token"), person: principalOf(personOf(session, req)), fields });
+    const again = outcome.kind === "failed" ? ON_THE_FORM[outcome.failure] : undefined;
+    if (again === undefined) return showOutcome(deps, req, res, outcome);
+    return showConnect(req, res, link, { fields: new Map(), whole: again });
+  }
+}
+
+interface KeyErrors {
+  /** Field name → what is wrong; never the value. */
+  fields: ReadonlyMap<string, string>;
+  whole: string | null;
+}
+
+const NO_ERRORS: KeyErrors = { fields: new Map(), whole: null };
+
+/** Failures after which the link is still open and the person can simply type again. */
+const ON_THE_FORM: Partial<Record<string, string>> = {
+  key_refused: "The key was tried once and refused. It was not kept. Check that you copied all of it, and that it is still valid.",
+  key_malformed: "This does not look like a key. It was not sent anywhere and was not kept.",
+  provider_unavailable: "The key could not be tried: the service cannot be reached now. It was not kept. Try again in a few minutes.",
+};
+
+function readKey(req: Request, method: ApiKeyMethod): { fields: Record<string, string>; errors: KeyErrors } {
+  const fields: Record<string, string> = {};
+  const wrong = new Map<string, string>();
+  for (const field of method.fields) {
+    const cleaned = cleanField(formText(req, `field.${field.name}`));
+    if (cleaned.ok) fields[field.name] = cleaned.value;
+    else wrong.set(field.name, cleaned.problem);
+  }
+  return { fields, errors: { fields: wrong, whole: null } };
+}
+
+/** Asked for with every grant, to learn whose account it is. */
+function baseScopes(connector: Connector): readonly string[] {
+  return connector.method.kind === "oauth" ? connector.method.baseScopes : [];
+}
+
+/** The host that the browser, or the key, goes to next. */
+function hostOf(connection: ConnectionView, connector: Connector): string {
+  const endpoints = { ...connector.endpoints, ...connection.endpoints };
+  const url = connector.method.kind === "oauth" ? (endpoints.authorization ?? endpoints.issuer) : endpoints.api;
+  return url !== undefined && URL.canParse(url) ? new URL(url).host : connection.title;
+}
+
+/**
+ * Where the form may lead: the provider (with its own subdomains: Slack goes on to the workspace's), and, when the
+ * provider asks nothing and answers at once, the app that the person returns to. All are hops of one submission.
+ */
+function formTargets(connection: ConnectionView, connector: Connector, link: LinkView): string[] {
+  const endpoints = { ...connector.endpoints, ...connection.endpoints };
+  const origins = [endpoints.authorization, endpoints.issuer].flatMap((url) => originsOf(url ?? null));
+  const subdomains = origins.filter((origin) => origin.startsWith("https://")).map((origin) => origin.replace("https://", "https://*."));
+  return [...origins, ...subdomains, ...originsOf(link.returnTo)];
+}
+
+function originsOf(url: string | null): string[] {
+  return url !== null && URL.canParse(url) ? [new URL(url).origin] : [];
+}
