@@ -1,0 +1,239 @@
+// The whole program, wired by hand: read this first. What a room needs comes as an argument; nothing here decides anything.
+// Order matters in two places: the authorization server comes before any body parser, and pages come last.
+import { createServer, type Server } from "node:http";
+import express, { type Express } from "express";
+import { createAdminPages } from "./admin/admin.js";
+import { accountRoutes } from "./api/accounts.js";
+import { connectionRoutes } from "./api/connections.js";
+import { eventRoutes } from "./api/events.js";
+import { peopleRoutes } from "./api/people.js";
+import { createApiRouter } from "./api/routes.js";
+import { toolRoutes } from "./api/tools.js";
+import { createAuthorizationServer } from "./authorization/server.js";
+import type { Clock } from "./clock.js";
+import type { Settings } from "./config/settings.js";
+import { createOAuthClient } from "./connectors/methods/oauth.js";
+import { createRegistry } from "./connectors/registry.js";
+import { createSealer } from "./crypto/dataKeys.js";
+import { openKeyRing } from "./crypto/masterKey.js";
+import { openDatabase } from "./db/client.js";
+import { createAssets } from "./http/assets.js";
+import { getRequestId, requestContext, securityHeaders } from "./http/guard.js";
+import { createHealth } from "./http/health.js";
+import { notFound, pageErrors } from "./http/problem.js";
+import { createRenderer } from "./http/render.js";
+import { createSessions, csrfToken, currentPerson, requirePerson } from "./http/session.js";
+import { createApiKeys } from "./identity/apiKeys.js";
+import { ensureCliKey } from "./identity/cliKey.js";
+import { createSessionTokens } from "./identity/sessionTokens.js";
+import { createSigningKeys } from "./identity/signingKeys.js";
+import { createTokenVerifier } from "./identity/tokenVerifier.js";
+import { createUsers } from "./identity/users.js";
+import type { Log } from "./log.js";
+import { createMcpRouter } from "./mcp/endpoint.js";
+import { isLoopbackHost } from "./net/addresses.js";
+import { createEgress } from "./net/egress.js";
+import { createAccountPages } from "./pages/account.js";
+import { createConnectPages } from "./pages/connect.js";
+import { createConnectionsPages } from "./pages/connections.js";
+import { createHomePage } from "./pages/home.js";
+import { createSignInPages } from "./pages/signIn.js";
+import { type Sandbox, startSandbox } from "./sandbox/sandbox.js";
+import { provideConnections, wantsSandbox } from "./vault/provision.js";
+import { createVault } from "./vault/vault.js";
+import { startWorker } from "./worker.js";
+
+const MINUTE_MS = 60_000;
+const MCP_ENDPOINTS = ["/mcp"];
+/** The sandbox's port is the next one, so that its addresses stay the same over restarts. */
+const SANDBOX_PORT_STEP = 1;
+/** How long requests in flight may take once the program is told to stop. */
+const STOP_MS = 10_000;
+
+export interface AppOptions {
+  settings: Settings;
+  clock: Clock;
+  log: Log;
+  /** Where the practice providers listen; default: the port after ours. 0: any. */
+  sandboxPort?: number;
+}
+
+export interface App {
+  express: Express;
+  database: "embedded" | "postgresql";
+  sandbox: Sandbox | null;
+  /** While no administrator exists and PUBLIC_URL is loopback: the one-time set-up link. For stderr, never for the log. */
+  setupUrl: string | null;
+  /** Sentences for the operator about what changed at this start. */
+  notes: string[];
+  listen(): Promise<Server>;
+  close(): Promise<void>;
+}
+
+export async function createApp(options: AppOptions): Promise<App> {
+  const { settings, clock, log } = options;
+  const { publicUrl } = settings;
+  const notes: string[] = [];
+  const stop = new AbortController();
+
+  // Ground.
+  const db = await openDatabase({ databaseUrl: settings.databaseUrl, dataDir: settings.dataDir, log, clock });
+  const undo: (() => Promise<unknown>)[] = [() => db.close()];
+  try {
+    const ring = await openKeyRing({ settings, db, clock, note: (sentence) => notes.push(sentence) });
+    const sealer = createSealer({ ring, db, clock });
+    const egress = createEgress({ allowPrivateNetwork: settings.allowPrivateNetwork, clock });
+    undo.push(() => egress.close());
+    const registry = createRegistry();
+    const oauth = createOAuthClient({ egress, clock });
+
+    // Identity.
+    const cliKey = db.kind === "embedded" ? await ensureCliKey(settings.dataDir, clock) : null;
+    const users = createUsers({ db, clock });
+    const apiKeys = createApiKeys({ db, clock, adminKey: settings.adminApiKey, cliKey });
+    const keys = await createSigningKeys({ db, sealer, clock });
+    const issuer = `${publicUrl}/oauth`;
+    const sessionTokens = createSessionTokens({ keys, issuer, publicUrl, clock });
+    const verifier = createTokenVerifier({ keys, issuer, db, clock, isFixedKey: (id) => apiKeys.isFixed(id) });
+    if (settings.adminEmail !== null && settings.adminPassword !== null) {
+      await users.ensureFirstAdmin({ email: settings.adminEmail, password: settings.adminPassword });
+    }
+    const setupUrl = !(await users.anyAdmin()) && isLoopbackHost(new URL(publicUrl).hostname) ? `${publicUrl}/setup/${(await users.makeSetupLink()).reveal()}` : null;
+
+    // Practice providers, and the vault.
+    const sandbox = (await wantsSandbox(db, settings, isLoopbackHost))
+      ? await startSandbox({
+          port: options.sandboxPort ?? settings.port + SANDBOX_PORT_STEP,
+          publicUrl,
+          file: `${settings.dataDir}/sandbox.json`,
+          clock,
+          log,
+        })
+      : null;
+    if (sandbox) undo.push(() => sandbox.close());
+    const vault = createVault({
+      db,
+      clock,
+      log,
+      sealer,
+      egress,
+      oauth,
+      registry,
+      publicUrl,
+      linkTtlS: settings.linkTtlS,
+      retention: { executionDays: settings.executionRetentionDays, eventDays: settings.eventRetentionDays, auditDays: settings.auditRetentionDays },
+      sandboxOrigin: () => sandbox?.origin ?? null,
+      knowsPerson: async (sub) => ((await users.find(sub))?.role ?? "disabled") !== "disabled",
+      instance: clock.randomBytes(9).toString("base64url"),
+    });
+    undo.push(() => vault.close());
+    notes.push(...(await provideConnections(vault.connections, settings, sandbox)));
+
+    // Surfaces.
+    const loadPerson = async (sub: string) => {
+      const user = await users.find(sub);
+      return user && user.role !== "disabled" ? { sub: user.sub, email: user.email, name: user.name, role: user.role } : null;
+    };
+    const sessions = createSessions({ db, sealer, ring, publicUrl, clock, loadPerson });
+    const render = createRenderer({ publicUrl, sandbox: () => sandbox !== null, clock, visitor: { person: currentPerson, csrf: csrfToken } });
+    const authorization = await createAuthorizationServer({ db, sealer, ring, keys, users, sessions, render, clock, log, publicUrl, resources: () => MCP_ENDPOINTS, settings });
+    sessions.onEnd((req, res) => authorization.endSession(req, res));
+    const pageDeps = {
+      vault,
+      render,
+      session: { person: currentPerson, requirePerson, csrfGuard: sessions.csrfGuard },
+      connectorOf: (connection: Parameters<typeof registry.forConnection>[0]) => registry.forConnection(connection),
+      publicUrl,
+      clock,
+    };
+    const endEverythingOf = async (sub: string) => {
+      await sessions.endSessionsOf(sub);
+      await authorization.revokeGrantsOf(sub);
+    };
+
+    const app = express();
+    app.disable("x-powered-by");
+    app.set("trust proxy", settings.trustProxy);
+    app.use(requestContext({ publicUrl, clock }));
+    app.use(createHealth({ parts: { database: () => db.isReady() }, stopping: () => stop.signal.aborted }));
+    app.use(securityHeaders(publicUrl));
+    app.use(createMcpRouter({ vault, verifier, ring, db, clock, log, settings, stopping: stop.signal }));
+    app.use(authorization.router);
+    app.use("/assets", createAssets());
+    app.use(
+      "/api/v1",
+      createApiRouter({
+        routes: [
+          ...connectionRoutes({ connections: vault.connections, registry }),
+          ...accountRoutes({ accounts: vault.accounts, links: vault.links, apiKeyName: async (id) => (await apiKeys.list()).find((key) => key.id === id)?.name ?? null }),
+          ...toolRoutes({ tools: vault.tools }),
+          ...eventRoutes({ db }),
+          ...peopleRoutes({ users, apiKeys, sessionTokens, accounts: vault.accounts, publicUrl, endpoints: MCP_ENDPOINTS, endEverythingOf }),
+        ],
+        authenticate: (bearer) => apiKeys.authenticate(bearer),
+        log,
+      }),
+    );
+    app.use(...sessions.middleware);
+    app.use(createSignInPages({ users, sessions, render, publicUrl, clock, requestIdOf: getRequestId }));
+    app.use(createAccountPages({ users, sessions, render }));
+    app.use(createConnectPages(pageDeps));
+    app.use(createConnectionsPages(pageDeps));
+    app.use(createAdminPages({ ...pageDeps, db, registry, users }));
+    app.use(createHomePage(pageDeps));
+    app.use(notFound);
+    app.use(pageErrors(log, render));
+
+    const worker = startWorker({ clock, log }, [
+      { name: "vault", everyMs: MINUTE_MS, run: () => vault.sweep() },
+      { name: "failed sign-ins", everyMs: MINUTE_MS, run: () => users.flushFailedSignIns() },
+      { name: "authorization", everyMs: 60 * MINUTE_MS, run: () => authorization.sweep() },
+    ]);
+    undo.push(() => worker.stop());
+
+    let server: Server | null = null;
+    return {
+      express: app,
+      database: db.kind,
+      sandbox,
+      setupUrl,
+      notes,
+      async listen() {
+        server = createServer(app);
+        await listening(server, settings);
+        return server;
+      },
+      async close() {
+        stop.abort(new Error("stopping"));
+        if (server) await closed(server, clock);
+        for (const step of undo.reverse()) await step();
+      },
+    };
+  } catch (thrown) {
+    for (const step of undo.reverse()) await step().catch(() => undefined);
+    throw thrown;
+  }
+}
+
+function listening(server: Server, settings: Pick<Settings, "port" | "host">): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(settings.port, settings.host, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}
+
+/** Takes no new connection, lets what runs finish, then cuts. */
+async function closed(server: Server, clock: Clock): Promise<void> {
+  const done = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  const patience = new AbortController();
+  const cut = clock.sleep(STOP_MS, patience.signal).then(
+    () => server.closeAllConnections(),
+    () => undefined,
+  );
+  await Promise.race([done, cut]);
+  patience.abort();
+}

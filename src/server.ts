@@ -1,0 +1,86 @@
+#!/usr/bin/env node
+// The program's entry: settings, the start, what the person at the terminal reads, signals. Must never happen: a start with
+// half-wrong settings; a set-up link in the log (it goes to stderr alone).
+import { type App, createApp } from "./app.js";
+import { systemClock } from "./clock.js";
+import { EXIT_CODE_SETTINGS, loadEnvironment, readSettings } from "./config/config.js";
+import type { Settings } from "./config/settings.js";
+import { MasterKeyRefusal } from "./crypto/masterKey.js";
+import { DatabaseRefusal } from "./db/client.js";
+import { createLog } from "./log.js";
+
+async function main(): Promise<void> {
+  const read = readSettings(loadEnvironment(process.cwd()));
+  if (!read.ok) return refuse(read.problems);
+  const { settings } = read;
+  const log = createLog({ level: settings.logLevel, write: (line) => process.stdout.write(line) });
+  const startedMs = systemClock.monotonic();
+
+  let app: App;
+  try {
+    app = await createApp({ settings, clock: systemClock, log });
+  } catch (thrown) {
+    if (thrown instanceof MasterKeyRefusal || thrown instanceof DatabaseRefusal) return refuse([thrown.message]);
+    if (isPortTaken(thrown)) return refuse([portTaken(settings.port)]);
+    throw thrown;
+  }
+  try {
+    await app.listen();
+  } catch (thrown) {
+    await app.close();
+    if (isPortTaken(thrown)) return refuse([portTaken(settings.port)]);
+    throw thrown;
+  }
+  log.info("started", { url: settings.publicUrl, database: app.database, sandbox: app.sandbox !== null, ms: Math.round(systemClock.monotonic() - startedMs) });
+  process.stderr.write(greeting(app, settings, read.warnings));
+  onStop(async () => {
+    log.info("stopping");
+    await app.close();
+    log.info("stopped");
+  });
+}
+
+function greeting(app: App, settings: Settings, warnings: string[]): string {
+  const url = settings.publicUrl;
+  const lines = [
+    "",
+    `  Outband listens on ${url}`,
+    app.database === "embedded" ? `  Database: embedded, in ${settings.dataDir}` : "  Database: PostgreSQL",
+  ];
+  if (app.sandbox) lines.push(`  Practice ("sandbox") Google and Slack are on, at ${app.sandbox.origin}: nothing real is touched`);
+  if (app.setupUrl) lines.push("", "  First, make the administrator (this link works once, for an hour):", `    ${app.setupUrl}`);
+  else lines.push(`  Sign in: ${url}/login`);
+  lines.push("", "  Add it to an MCP client:", `    claude mcp add --transport http outband ${url}/mcp`, "  or try it from a second terminal:", "    npm run outband -- call summarize_inbox", "");
+  for (const sentence of [...warnings, ...app.notes]) lines.push(`  Note: ${sentence}`);
+  return `${lines.join("\n")}\n`;
+}
+
+function refuse(problems: string[]): void {
+  for (const problem of problems) process.stderr.write(`outband: ${problem}\n`);
+  process.exitCode = EXIT_CODE_SETTINGS;
+}
+
+function isPortTaken(thrown: unknown): boolean {
+  return (thrown as NodeJS.ErrnoException).code === "EADDRINUSE";
+}
+
+function portTaken(port: number): string {
+  return `Port ${port} is taken by another program. Stop it, or set PORT to another one.`;
+}
+
+/** The first signal lets what runs finish; a second one ends the program at once. */
+function onStop(stop: () => Promise<void>): void {
+  let stopping = false;
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.on(signal, () => {
+      if (stopping) process.exit(1);
+      stopping = true;
+      stop().then(
+        () => process.exit(0),
+        () => process.exit(1),
+      );
+    });
+  }
+}
+
+await main();
