@@ -81,7 +81,7 @@ async function prepareDirectory(dataDir: string): Promise<string> {
   return directory;
 }
 
-interface Engine {
+export interface Engine {
   lite: PGlite;
   files: SyncedFiles;
 }
@@ -100,7 +100,8 @@ async function openOrCreateEngine(dataDir: string, log: Log): Promise<Engine> {
   return openEngine(place);
 }
 
-async function openEngine(directory: string): Promise<Engine> {
+/** The engine alone, without the lock. */
+export async function openEngine(directory: string): Promise<Engine> {
   const files = new SyncedFiles(directory);
   const lite = await PGlite.create({ fs: files, startParams: START_PARAMETERS });
   // Checked on every start, because the hook rests on the insides of PGlite.
