@@ -35,6 +35,8 @@ export interface OAuthMethod {
   scopeSeparator: " " | ",";
   /** How scopes are laid into the request: one `scope`, or Slack's `scope` + `user_scope`. */
   scopeParam: "scope" | "user_scope";
+  /** Always asked for besides the others, and never compared with what was granted: Google answers `email` under another name. */
+  baseScopes: readonly string[];
   /** Turns the provider's token answer into a standard one (RFC 6749 section 5.1 or 5.2). Null: it is standard already. */
   normalizeTokenAnswer: ((status: number, body: unknown) => { status: number; body: Record<string, unknown> }) | null;
   /** Whose account it is, read after the exchange with the new token. */
@@ -59,7 +61,14 @@ export interface ExternalAccount {
 export type RevokeRequest =
   | { style: "rfc7009" }
   /** A call of the provider's API with the access token as bearer; `ok` reads its answer. */
-  | { style: "api"; method: "POST" | "GET"; path: string; ok(body: unknown): boolean };
+  | {
+      style: "api";
+      method: "POST" | "GET";
+      path: string;
+      ok(body: unknown): boolean;
+      /** The access token has run out while its refresh token may still live: it is refreshed once, then revoked. */
+      expired(body: unknown): boolean;
+    };
 
 export type KeyPlacement = { in: "header"; name: string; prefix: string } | { in: "query"; name: string } | { in: "basic" };
 
