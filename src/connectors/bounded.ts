@@ -1,7 +1,11 @@
 // Several requests side by side, never more than a limit, results in order. The first failure ends it: no request is begun
 // after it, and those under way are waited for, so that nothing outlives the call.
 
-export async function mapBounded<Item, Result>(items: readonly Item[], atOnceMax: number, run: (item: Item) => Promise<Result>): Promise<Result[]> {
+export async function mapBounded<Item, Result>(
+  items: readonly Item[],
+  atOnceMax: number,
+  run: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
   const results: Result[] = [];
   let next = 0;
   let failure: { thrown: unknown } | null = null;

@@ -39,6 +39,8 @@ function isEndpointName(name: string): name is EndpointName {
 export function checkScopes(scopes: readonly string[]): Problem[] {
   if (scopes.length > SCOPES_MAX) return [{ path: "scopes", message: `There are too many scopes; at most ${SCOPES_MAX}.` }];
   return scopes.flatMap((scope, index) =>
-    typeof scope === "string" && /^[\x21\x23-\x5b\x5d-\x7e]{1,300}$/.test(scope) ? [] : [{ path: `scopes.${index}`, message: "A scope must be one word without white space." }],
+    typeof scope === "string" && /^[\x21\x23-\x5b\x5d-\x7e]{1,300}$/.test(scope)
+      ? []
+      : [{ path: `scopes.${index}`, message: "A scope must be one word without white space." }],
   );
 }

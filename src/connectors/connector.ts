@@ -141,7 +141,11 @@ export class ProviderFailure extends Error {
   readonly reference: string | undefined;
   readonly scopes: readonly string[] | undefined;
 
-  constructor(kind: FailureKind, reason: string, more: { retryAfterS?: number; reference?: string; scopes?: readonly string[]; cause?: unknown } = {}) {
+  constructor(
+    kind: FailureKind,
+    reason: string,
+    more: { retryAfterS?: number; reference?: string; scopes?: readonly string[]; cause?: unknown } = {},
+  ) {
     super(`${kind}: ${reason}`, { cause: more.cause });
     this.name = "ProviderFailure";
     this.kind = kind;

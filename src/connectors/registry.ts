@@ -1,6 +1,6 @@
 // Every connector that ships, and what an operator's connection makes of it. Adding a connector is one row here, a folder and
 // a test. Must never happen: settings that are stored without having been checked.
-import { z } from "zod";
+import type { z } from "zod";
 import { OutbandError } from "../errors.js";
 import { checkEndpoints, checkScopes, type Problem } from "./check.js";
 import type { Connector, EndpointName, Endpoints } from "./connector.js";
@@ -44,7 +44,9 @@ const ROWS: readonly Row[] = [
     settings: genericOAuthSettings,
     shape: shapeOAuth,
     needs: (settings, endpoints) => [
-      ...(endpoints.issuer || (endpoints.authorization && endpoints.token) ? [] : [missing("authorization", "Give the issuer, or both the authorization and the token endpoint.")]),
+      ...(endpoints.issuer || (endpoints.authorization && endpoints.token)
+        ? []
+        : [missing("authorization", "Give the issuer, or both the authorization and the token endpoint.")]),
       ...(settings.identity && !endpoints.api ? [missing("api", "The identity is read below the API's base: give it.")] : []),
     ],
   }),
@@ -67,7 +69,10 @@ export function createRegistry(): Registry {
       const found = rows.get(connection.connector);
       if (!found) return null;
       const settings = found.settings.safeParse(connection.settings);
-      if (!settings.success) throw new OutbandError("internal", { cause: new Error(`the stored settings of a ${connection.connector} connection do not fit this build`) });
+      if (!settings.success)
+        throw new OutbandError("internal", {
+          cause: new Error(`the stored settings of a ${connection.connector} connection do not fit this build`),
+        });
       return found.shape(settings.data, { endpoints: merged(found.base, connection), scopes: connection.scopes });
     },
 
@@ -76,7 +81,9 @@ export function createRegistry(): Registry {
       if (!found) return [{ path: "connector", message: "There is no connector of that name." }];
       const settings = found.settings.safeParse(connection.settings);
       return [
-        ...(settings.success ? [] : settings.error.issues.map((issue) => ({ path: ["settings", ...issue.path].join("."), message: plainMessage(issue) }))),
+        ...(settings.success
+          ? []
+          : settings.error.issues.map((issue) => ({ path: ["settings", ...issue.path].join("."), message: plainMessage(issue) }))),
         ...checkEndpoints(connection.endpoints, refuses),
         ...checkScopes(connection.scopes),
         ...(settings.success ? found.needs(settings.data, merged(found.base, connection)) : []),

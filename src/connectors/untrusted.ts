@@ -2,14 +2,14 @@
 // characters that smuggle orders to a model, capped. Must never happen: such text inside a sentence of ours.
 
 /** C0, DEL and C1, save tab and line feed. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: removing them is what this is for.
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
 /**
  * Bidirectional marks, embeddings, overrides and isolates; soft hyphen, zero-width space, word joiner and invisible
  * operators, BOM, interlinear anchors; the tag block and the supplementary variation selectors, which can hold whole hidden
  * texts. The joiners U+200C and U+200D stay: Persian and family emojis need them.
  */
-const INVISIBLE = /[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]/gu;
+const INVISIBLE =
+  /[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|[\u{e0100}-\u{e01ef}]/gu;
 const LONE_SURROGATES = /\p{Surrogate}/gu;
 
 export interface CleanText {
@@ -22,7 +22,9 @@ export interface CleanText {
 
 /** One line: white space folded to single spaces, at most `charsMax` characters with an ellipsis as the last. */
 export function cleanLine(value: string, charsMax: number): string {
-  const line = strip(value.slice(0, charsMax * 8)).replace(/\s+/g, " ").trim();
+  const line = strip(value.slice(0, charsMax * 8))
+    .replace(/\s+/g, " ")
+    .trim();
   const capped = capText(line, charsMax);
   return capped.truncated ? `${capText(line, charsMax - 1).text.trimEnd()}…` : line;
 }
@@ -32,14 +34,18 @@ export function cleanBlock(value: string, limits: { charsMax: number; bytesMax?:
   const lines = strip(value.replace(/\r\n?|\u2028|\u2029|\u0085|\f|\v/g, "\n"))
     .split("\n")
     .map((line) => line.trimEnd());
-  const text = lines.filter((line, index) => line !== "" || lines[index - 1] !== "").join("\n").trim();
+  const text = lines
+    .filter((line, index) => line !== "" || lines[index - 1] !== "")
+    .join("\n")
+    .trim();
   const capped = capText(text, limits.charsMax, limits.bytesMax);
   return { ...capped, charsTotal: text.length };
 }
 
 /** Cuts between code points, never inside one. */
 export function capText(text: string, charsMax: number, bytesMax = Number.POSITIVE_INFINITY): { text: string; truncated: boolean } {
-  if (text.length <= charsMax && (bytesMax === Number.POSITIVE_INFINITY || Buffer.byteLength(text) <= bytesMax)) return { text, truncated: false };
+  if (text.length <= charsMax && (bytesMax === Number.POSITIVE_INFINITY || Buffer.byteLength(text) <= bytesMax))
+    return { text, truncated: false };
   let chars = 0;
   let bytes = 0;
   for (const point of text) {

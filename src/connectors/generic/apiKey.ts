@@ -10,7 +10,20 @@ const headerName = z
   .max(100)
   .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "must be a header name");
 /** Headers that are the connection's own, not a place for a key. */
-const TAKEN = new Set(["host", "content-length", "content-type", "transfer-encoding", "connection", "cookie", "accept", "upgrade", "te", "trailer", "keep-alive", "proxy-authorization"]);
+const TAKEN = new Set([
+  "host",
+  "content-length",
+  "content-type",
+  "transfer-encoding",
+  "connection",
+  "cookie",
+  "accept",
+  "upgrade",
+  "te",
+  "trailer",
+  "keep-alive",
+  "proxy-authorization",
+]);
 
 const placement = z.discriminatedUnion("in", [
   z.strictObject({
@@ -22,7 +35,14 @@ const placement = z.discriminatedUnion("in", [
       .regex(/^[\x20-\x7e]*$/, "must be plain characters")
       .optional(),
   }),
-  z.strictObject({ in: z.literal("query"), name: z.string().min(1).max(100).regex(/^[\w.~-]+$/, "must be a parameter name") }),
+  z.strictObject({
+    in: z.literal("query"),
+    name: z
+      .string()
+      .min(1)
+      .max(100)
+      .regex(/^[\w.~-]+$/, "must be a parameter name"),
+  }),
   z.strictObject({ in: z.literal("basic") }),
 ]);
 
@@ -36,7 +56,9 @@ const field = z.strictObject({
 export const genericApiKeySettings = z.strictObject({
   api_key: placement.optional(),
   fields: z.array(field).min(1).max(5).optional(),
-  probe: z.strictObject({ method: z.enum(["GET", "POST"]).default("GET"), path: apiPath, status: z.int().min(100).max(599).default(200) }).optional(),
+  probe: z
+    .strictObject({ method: z.enum(["GET", "POST"]).default("GET"), path: apiPath, status: z.int().min(100).max(599).default(200) })
+    .optional(),
 });
 type Settings = z.infer<typeof genericApiKeySettings>;
 

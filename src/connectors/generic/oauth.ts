@@ -57,7 +57,11 @@ function methodFor(settings: Settings, { openid }: { openid: boolean }): OAuthMe
     scopeParam: "scope",
     baseScopes: openid ? ["openid"] : [],
     normalizeTokenAnswer: null,
-    identity: settings.identity ? declaredIdentity(settings.identity) : openid ? { source: "userinfo", read: openidAccount } : { source: "none", read: () => null },
+    identity: settings.identity
+      ? declaredIdentity(settings.identity)
+      : openid
+        ? { source: "userinfo", read: openidAccount }
+        : { source: "none", read: () => null },
     revoke: { style: "rfc7009" },
   };
 }

@@ -5,7 +5,15 @@ import { listAt, pick, textAt } from "../json.js";
 
 export const MESSAGES = "/gmail/v1/users/me/messages";
 
-const SLOW_DOWN = new Set(["rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded", "concurrentLimitExceeded", "RATE_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED"]);
+const SLOW_DOWN = new Set([
+  "rateLimitExceeded",
+  "userRateLimitExceeded",
+  "quotaExceeded",
+  "dailyLimitExceeded",
+  "concurrentLimitExceeded",
+  "RATE_LIMIT_EXCEEDED",
+  "RESOURCE_EXHAUSTED",
+]);
 /** A day's quota does not come back within a call. */
 const NOT_TODAY = new Set(["dailyLimitExceeded", "quotaExceeded"]);
 const SCOPE_MISSING = new Set(["insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"]);
@@ -15,7 +23,10 @@ const PAUSES_MS = [400, 1_200];
 const WAIT_MOST_MS = 3_000;
 
 /** A JSON answer with a good status. `notFound` are our own words for a 404, where an id came from the caller. */
-export async function gmailCall(context: ToolContext, request: ApiRequest & { scopes: readonly string[]; notFound?: string }): Promise<unknown> {
+export async function gmailCall(
+  context: ToolContext,
+  request: ApiRequest & { scopes: readonly string[]; notFound?: string },
+): Promise<unknown> {
   const { scopes, notFound, ...wanted } = request;
   for (let attempt = 0; ; attempt += 1) {
     const answer = await context.api.request(wanted);
@@ -23,7 +34,8 @@ export async function gmailCall(context: ToolContext, request: ApiRequest & { sc
     const failure = gmailFailure(answer, scopes, notFound);
     const pauseMs = PAUSES_MS[attempt];
     const waitMs = Math.max(pauseMs ?? 0, (failure.retryAfterS ?? 0) * 1000);
-    const mayWait = failure.kind === "rate_limited" && !wanted.write && !NOT_TODAY.has(failure.reason) && pauseMs !== undefined && waitMs <= WAIT_MOST_MS;
+    const mayWait =
+      failure.kind === "rate_limited" && !wanted.write && !NOT_TODAY.has(failure.reason) && pauseMs !== undefined && waitMs <= WAIT_MOST_MS;
     if (!mayWait) throw failure;
     await context.clock.sleep(waitMs * (0.75 + context.clock.jitter() / 2), context.signal);
   }
@@ -61,7 +73,9 @@ function retryAfter(headers: Record<string, string>): { retryAfterS?: number } {
 }
 
 export function isGone(thrown: unknown): boolean {
-  return (thrown instanceof CallEnded && thrown.reason === "not_found") || (thrown instanceof ProviderFailure && thrown.reason === "notFound");
+  return (
+    (thrown instanceof CallEnded && thrown.reason === "not_found") || (thrown instanceof ProviderFailure && thrown.reason === "notFound")
+  );
 }
 
 /** A member that must be there, as text. */

@@ -46,7 +46,12 @@ async function toConfirm(context: ToolContext, recipients: readonly Recipient[])
 async function strangers(context: ToolContext, recipients: readonly Recipient[]): Promise<Recipient[]> {
   const known = await mapBounded(recipients, AT_ONCE_MAX, async (one) => {
     const q = `in:sent to:"${one.address.replace(/["\\]/g, "")}"`;
-    const body = await gmailCall(context, { method: "GET", path: MESSAGES, query: { q, maxResults: 1, fields: "messages(id)" }, scopes: [GMAIL_READ] });
+    const body = await gmailCall(context, {
+      method: "GET",
+      path: MESSAGES,
+      query: { q, maxResults: 1, fields: "messages(id)" },
+      scopes: [GMAIL_READ],
+    });
     return listAt(body, "messages").length > 0;
   });
   return recipients.filter((_one, index) => !known[index]);

@@ -20,7 +20,7 @@ export const summarizeInbox = defineTool({
   title: "Summarize the inbox",
   description:
     "Looks at the newest messages of the person's Gmail inbox and tells how many there are, who wrote, what is unread and what seems to need an answer. " +
-    "Start here for questions such as \"what is new in my mail\". Reads headers and the first words only; use gmail_get_message for a whole message.",
+    'Start here for questions such as "what is new in my mail". Reads headers and the first words only; use gmail_get_message for a whole message.',
   input: z.strictObject({
     max_messages: z.int().min(1).max(50).default(20).describe("How many of the newest messages to look at, 1 to 50."),
   }),
@@ -66,7 +66,9 @@ async function newest(context: ToolContext, count: number): Promise<string[]> {
     query: { labelIds: "INBOX", maxResults: count, fields: "messages(id)" },
     scopes: [GMAIL_READ],
   });
-  return listAt(body, "messages").flatMap((one) => idAt(one, "id") ?? []).slice(0, count);
+  return listAt(body, "messages")
+    .flatMap((one) => idAt(one, "id") ?? [])
+    .slice(0, count);
 }
 
 /** The whole inbox's counts; a summary without them is still one. */
@@ -107,17 +109,27 @@ interface Figures {
 
 /** Figures, numbers and dates alone. */
 function ownWords(figures: Figures, messages: readonly ReadMessage[], needing: readonly ReadMessage[], nowMs: number): string {
-  if (figures.looked_at === 0) return figures.gone > 0 ? "The messages disappeared while they were read. Try again." : "The inbox is empty.";
-  const all = figures.inbox_total === null ? "" : ` The whole inbox holds ${count(figures.inbox_total, "message")}${figures.inbox_unread === null ? "" : `, ${figures.inbox_unread} unread`}.`;
+  if (figures.looked_at === 0)
+    return figures.gone > 0 ? "The messages disappeared while they were read. Try again." : "The inbox is empty.";
+  const all =
+    figures.inbox_total === null
+      ? ""
+      : ` The whole inbox holds ${count(figures.inbox_total, "message")}${figures.inbox_unread === null ? "" : `, ${figures.inbox_unread} unread`}.`;
   const oldest = dateInWords(messages.at(-1)?.atMs ?? null, nowMs);
   const latest = dateInWords(messages[0]?.atMs ?? null, nowMs);
-  const span = latest === null ? "" : oldest === latest || oldest === null ? ` Received ${latest}.` : ` The newest came ${latest}, the oldest of them ${oldest}.`;
+  const span =
+    latest === null
+      ? ""
+      : oldest === latest || oldest === null
+        ? ` Received ${latest}.`
+        : ` The newest came ${latest}, the oldest of them ${oldest}.`;
   const numbers = needing.map((message) => messages.indexOf(message) + 1).join(", ");
   const answer =
     needing.length === 0
       ? " None of them seems to need an answer."
       : ` ${count(needing.length, "message")} ${needing.length === 1 ? "seems" : "seem"} to need an answer (a guess): ${needing.length === 1 ? "number" : "numbers"} ${numbers} of the list.`;
-  const gone = figures.gone > 0 ? ` ${count(figures.gone, "message")} disappeared meanwhile and ${figures.gone === 1 ? "is" : "are"} left out.` : "";
+  const gone =
+    figures.gone > 0 ? ` ${count(figures.gone, "message")} disappeared meanwhile and ${figures.gone === 1 ? "is" : "are"} left out.` : "";
   return `The newest ${count(figures.looked_at, "message")} of the inbox: ${figures.unread} unread, from ${count(figures.senders.length, "sender")}.${all}${span}${answer}${gone}`;
 }
 
@@ -126,10 +138,17 @@ function count(number: number, word: string): string {
 }
 
 /** The list, numbered as our words count it, shortened evenly until it fits; then the frequent senders if there is room. */
-function untrustedBlocks(messages: readonly ReadMessage[], senders: readonly { name: string; email: string; count: number }[], bytesMax: number): string[] {
+function untrustedBlocks(
+  messages: readonly ReadMessage[],
+  senders: readonly { name: string; email: string; count: number }[],
+  bytesMax: number,
+): string[] {
   if (messages.length === 0) return [];
   const frequent = senders.filter((sender) => sender.count > 1).slice(0, SENDERS_SHOWN);
-  const who = frequent.length === 0 ? "" : `Wrote more than once: ${frequent.map((sender) => `${capText(mailboxLine(sender), 60).text} (${sender.count})`).join("; ")}`;
+  const who =
+    frequent.length === 0
+      ? ""
+      : `Wrote more than once: ${frequent.map((sender) => `${capText(mailboxLine(sender), 60).text} (${sender.count})`).join("; ")}`;
   for (const snippetChars of [160, 80, 40, 0]) {
     const list = messages.map((message, index) => line(message, index + 1, snippetChars)).join("\n");
     const blocks = who === "" ? [list] : [list, who];

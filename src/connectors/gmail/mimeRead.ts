@@ -94,10 +94,16 @@ const CHARSET = /(charset\*?\s*=\s*)(?:"([^"]*)"|([^\s;"]+))/i;
 async function decode(bytes: Buffer, contentType: string): Promise<string> {
   const type = contentType.replace(/[\r\n]+/g, " ").slice(0, 1_000);
   const declared = (CHARSET.exec(type)?.[2] ?? CHARSET.exec(type)?.[3] ?? "utf-8").toLowerCase();
-  const switches = (declared.startsWith("iso-2022") && bytes.includes(0x1b)) || (declared.startsWith("hz") && bytes.includes("~{")) || (declared.startsWith("utf-16") && bytes.includes(0));
+  const switches =
+    (declared.startsWith("iso-2022") && bytes.includes(0x1b)) ||
+    (declared.startsWith("hz") && bytes.includes("~{")) ||
+    (declared.startsWith("utf-16") && bytes.includes(0));
   const asIs = !switches && isUtf8(bytes);
   const named = asIs ? (CHARSET.test(type) ? type.replace(CHARSET, "$1utf-8") : `${type}; charset=utf-8`) : type;
-  const message = Buffer.concat([Buffer.from(`Content-Type: ${named}\r\nContent-Transfer-Encoding: base64\r\n\r\n`), Buffer.from(bytes.toString("base64"))]);
+  const message = Buffer.concat([
+    Buffer.from(`Content-Type: ${named}\r\nContent-Transfer-Encoding: base64\r\n\r\n`),
+    Buffer.from(bytes.toString("base64")),
+  ]);
   try {
     const read = await PostalMime.parse(message);
     return read.html ?? read.text ?? (asIs ? bytes.toString("utf8") : "");
@@ -170,9 +176,16 @@ async function filenameOf(part: Part): Promise<string> {
   const type = header(part, "Content-Type");
   if (disposition === undefined && type === undefined) return "";
   const oneLine = (value: string) => value.replace(/[\r\n]+/g, " ").slice(0, 4_000);
-  const lines = [`Content-Type: ${oneLine(type ?? "application/octet-stream")}`, `Content-Disposition: ${oneLine(disposition ?? "attachment")}`, "", ""];
+  const lines = [
+    `Content-Type: ${oneLine(type ?? "application/octet-stream")}`,
+    `Content-Disposition: ${oneLine(disposition ?? "attachment")}`,
+    "",
+    "",
+  ];
   try {
-    const read = await PostalMime.parse(lines.join("\r\n").replace(/^Content-Type: (?:multipart|message)\/[^;\r\n]*/i, "Content-Type: application/octet-stream"));
+    const read = await PostalMime.parse(
+      lines.join("\r\n").replace(/^Content-Type: (?:multipart|message)\/[^;\r\n]*/i, "Content-Type: application/octet-stream"),
+    );
     return read.attachments[0]?.filename ?? "";
   } catch {
     return "";
@@ -198,9 +211,12 @@ export function readMailboxes(part: Pick<Part, "headers">, name: string): Mailbo
 /** Entities as Gmail puts them into snippets. */
 export function snippetText(snippet: string): string {
   const names: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: " " };
-  return snippet.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]{2,6}));/gi, (whole, decimal: string | undefined, hex: string | undefined, name: string | undefined) => {
-    if (name !== undefined) return names[name.toLowerCase()] ?? whole;
-    const point = decimal !== undefined ? Number(decimal) : Number.parseInt(hex ?? "0", 16);
-    return point > 0 && point <= 0x10ffff ? String.fromCodePoint(point) : whole;
-  });
+  return snippet.replace(
+    /&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]{2,6}));/gi,
+    (whole, decimal: string | undefined, hex: string | undefined, name: string | undefined) => {
+      if (name !== undefined) return names[name.toLowerCase()] ?? whole;
+      const point = decimal !== undefined ? Number(decimal) : Number.parseInt(hex ?? "0", 16);
+      return point > 0 && point <= 0x10ffff ? String.fromCodePoint(point) : whole;
+    },
+  );
 }

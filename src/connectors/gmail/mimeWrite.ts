@@ -24,7 +24,12 @@ const WORD_CHARS_MAX = 60;
 
 /** No From: Gmail fills in the person's own default address and name. */
 export async function composeMail(draft: Draft): Promise<Buffer> {
-  const headerTexts = [draft.subject, draft.messageId, draft.onceToken, ...(draft.reply ? [draft.reply.inReplyTo, ...draft.reply.references] : [])];
+  const headerTexts = [
+    draft.subject,
+    draft.messageId,
+    draft.onceToken,
+    ...(draft.reply ? [draft.reply.inReplyTo, ...draft.reply.references] : []),
+  ];
   const names = [...draft.to, ...draft.cc, ...draft.bcc].flatMap((one) => [one.name, one.address]);
   // The schemas refuse these before; here it is what nothing else can undo.
   if ([...headerTexts, ...names].some(holdsControls)) throw new Error("a header value holds control characters");
@@ -64,6 +69,9 @@ const REFERENCES_MAX = 20;
 export function replyHeaders(original: { messageId: string | undefined; references: string | undefined }): Draft["reply"] {
   const id = original.messageId?.trim() ?? "";
   if (!MESSAGE_ID.test(id)) return null;
-  const earlier = (original.references ?? "").slice(0, 16_384).split(/\s+/).filter((one) => MESSAGE_ID.test(one) && one !== id);
+  const earlier = (original.references ?? "")
+    .slice(0, 16_384)
+    .split(/\s+/)
+    .filter((one) => MESSAGE_ID.test(one) && one !== id);
   return { inReplyTo: id, references: [...earlier.slice(-(REFERENCES_MAX - 1)), id] };
 }

@@ -7,7 +7,8 @@ const MACHINE_SENDER = /^(?:no-?reply|do-?not-?reply|notifications?|newsletters?
 /** Of many recipients nobody feels asked. */
 const RECIPIENTS_MAX = 5;
 /** A question mark of any script, or an English request. */
-const ASKS = /[?？؟՞]|\b(?:please|could you|can you|would you|let me know|your (?:reply|answer|thoughts|opinion)|rsvp|asap|by (?:today|tomorrow|monday|tuesday|wednesday|thursday|friday)|deadline|reminder)\b/iu;
+const ASKS =
+  /[?？؟՞]|\b(?:please|could you|can you|would you|let me know|your (?:reply|answer|thoughts|opinion)|rsvp|asap|by (?:today|tomorrow|monday|tuesday|wednesday|thursday|friday)|deadline|reminder)\b/iu;
 
 export function seemsToNeedAnswer(message: ReadMessage, ownAddress: string | null): boolean {
   const { shown, part } = message;

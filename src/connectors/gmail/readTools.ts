@@ -23,11 +23,15 @@ export const listMessages = defineTool({
   title: "Find Gmail messages",
   description:
     "Finds messages in the person's Gmail, newest first, with sender, subject, date and first words. " +
-    "Takes Gmail's own search words in `query`, such as \"from:ann@example.com newer_than:7d\" or \"is:unread has:attachment\". " +
+    'Takes Gmail\'s own search words in `query`, such as "from:ann@example.com newer_than:7d" or "is:unread has:attachment". ' +
     "For more results call again with `page_token`.",
   input: z.strictObject({
     query: z.string().max(1_000).optional().describe("Gmail search words. Without it: all mail but spam and trash."),
-    label_ids: z.array(z.string().min(1).max(100)).max(20).optional().describe("Only messages that carry all of these labels, such as INBOX, UNREAD, STARRED."),
+    label_ids: z
+      .array(z.string().min(1).max(100))
+      .max(20)
+      .optional()
+      .describe("Only messages that carry all of these labels, such as INBOX, UNREAD, STARRED."),
     max_results: z.int().min(1).max(50).default(20).describe("How many messages, 1 to 50."),
     page_token: z.string().min(1).max(2_000).optional().describe("`next_page_token` of the last answer."),
   }),
@@ -53,12 +57,16 @@ export const listMessages = defineTool({
       },
       scopes: [GMAIL_READ],
     });
-    const ids = listAt(body, "messages").flatMap((one) => idAt(one, "id") ?? []).slice(0, args.max_results);
+    const ids = listAt(body, "messages")
+      .flatMap((one) => idAt(one, "id") ?? [])
+      .slice(0, args.max_results);
     const { messages, gone } = await readMany(context, ids);
     const next = textAt(body, "nextPageToken") ?? null;
     const estimate = numberAt(body, "resultSizeEstimate");
     const lines = messages.map(({ shown }, index) => {
-      const facts = [mailboxLine(shown.from), shown.subject || "(no subject)", shown.date_in_words ?? "no date", shown.snippet].filter((fact) => fact !== "");
+      const facts = [mailboxLine(shown.from), shown.subject || "(no subject)", shown.date_in_words ?? "no date", shown.snippet].filter(
+        (fact) => fact !== "",
+      );
       return `${index + 1}. ${shown.unread ? "[unread] " : ""}${facts.join(" | ")} | id ${shown.id}`;
     });
     return {
@@ -129,7 +137,12 @@ export const getMessage = defineTool({
     const payload = readParts(pick(body, "payload"));
     const load: LoadPart = async (part) => {
       if (!part.attachmentId || part.sizeBytes > PART_LOADED_MAX) return null;
-      const loaded = await gmailCall(context, { method: "GET", path: `${path}/attachments/${encodeURIComponent(part.attachmentId)}`, query: { fields: "data" }, scopes: [GMAIL_READ] });
+      const loaded = await gmailCall(context, {
+        method: "GET",
+        path: `${path}/attachments/${encodeURIComponent(part.attachmentId)}`,
+        query: { fields: "data" },
+        scopes: [GMAIL_READ],
+      });
       return textAt(loaded, "data") ?? null;
     };
     const { shown, atMs } = readMetadata(body, context.clock.now());
@@ -140,7 +153,10 @@ export const getMessage = defineTool({
     const cc = readMailboxes(payload, "Cc");
     const when = dateInWords(atMs, context.clock.now());
     const cut = mail.truncated ? ` The text is cut: ${mail.text.length} of ${mail.charsTotal} characters are shown.` : "";
-    const files = attachments.list.length === 0 ? "" : ` ${attachments.list.length + attachments.more} attachment${attachments.list.length + attachments.more === 1 ? "" : "s"} (not opened).`;
+    const files =
+      attachments.list.length === 0
+        ? ""
+        : ` ${attachments.list.length + attachments.more} attachment${attachments.list.length + attachments.more === 1 ? "" : "s"} (not opened).`;
     const head = [
       `From: ${mailboxLine(shown.from)}`,
       `To: ${to.map(mailboxLine).join(", ") || "(nobody)"}`,

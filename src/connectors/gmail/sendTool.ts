@@ -37,7 +37,7 @@ export const sendMessage = defineTool({
     "To answer a message, give its id as `reply_to_message_id` and keep its subject: the answer then joins the conversation. " +
     "If the outcome is outcome_unknown, look into the sent mail before anything else; do not send again.",
   input: z.strictObject({
-    to: recipients.min(1).describe("Recipients, 1 to 50: \"ann@example.com\" or \"Ann Lee <ann@example.com>\"."),
+    to: recipients.min(1).describe('Recipients, 1 to 50: "ann@example.com" or "Ann Lee <ann@example.com>".'),
     cc: recipients.optional().describe("Recipients of a copy."),
     bcc: recipients.optional().describe("Recipients that the others do not see."),
     subject: z
@@ -46,7 +46,11 @@ export const sendMessage = defineTool({
       .refine((value) => !holdsControls(value), "must be one line without control characters")
       .describe("One line."),
     body: z.string().max(BODY_CHARS_MAX).describe("The text, plain."),
-    html_body: z.string().max(BODY_CHARS_MAX * 2).optional().describe("The same text as HTML, for readers that show it. `body` is still needed."),
+    html_body: z
+      .string()
+      .max(BODY_CHARS_MAX * 2)
+      .optional()
+      .describe("The same text as HTML, for readers that show it. `body` is still needed."),
     reply_to_message_id: messageId.optional().describe("Id of the message that this one answers."),
   }),
   output: z.strictObject({
@@ -107,7 +111,10 @@ async function readOriginal(context: ToolContext, id: string): Promise<{ threadI
     notFound: "There is no message of the id in reply_to_message_id.",
   });
   const part = readParts(pick(body, "payload"));
-  return { threadId: must(body, "threadId"), reply: replyHeaders({ messageId: header(part, "Message-ID"), references: header(part, "References") }) };
+  return {
+    threadId: must(body, "threadId"),
+    reply: replyHeaders({ messageId: header(part, "Message-ID"), references: header(part, "References") }),
+  };
 }
 
 interface Sent {
@@ -162,13 +169,19 @@ async function bySentMail(context: ToolContext, draft: Draft, sinceS: number): P
       scopes: [GMAIL_READ],
     });
     const part = readParts(pick(body, "payload"));
-    if (header(part, "X-Outband-Once") === draft.onceToken || header(part, "Message-ID") === draft.messageId) return { id, thread_id: textAt(body, "threadId") ?? "" };
+    if (header(part, "X-Outband-Once") === draft.onceToken || header(part, "Message-ID") === draft.messageId)
+      return { id, thread_id: textAt(body, "threadId") ?? "" };
   }
   return null;
 }
 
 function search(context: ToolContext, q: string, maxResults: number): Promise<unknown> {
-  return gmailCall(context, { method: "GET", path: MESSAGES, query: { q, maxResults, fields: "messages(id,threadId)" }, scopes: [GMAIL_READ] });
+  return gmailCall(context, {
+    method: "GET",
+    path: MESSAGES,
+    query: { q, maxResults, fields: "messages(id,threadId)" },
+    scopes: [GMAIL_READ],
+  });
 }
 
 function firstOf(body: unknown): { id: string; thread_id: string } | null {

@@ -15,7 +15,8 @@ export function cleanField(value: string): { ok: true; value: string } | { ok: f
   if (trimmed.length > CHARS_MAX) return { ok: false, problem: "This is too long to be a key." };
   if (/[\r\n]/.test(trimmed)) return { ok: false, problem: "There is a line break inside. Copy the key as one line." };
   // Anything else would fail later, inside a library whose error repeats the value.
-  if (!/^[\x20-\x7e]+$/.test(trimmed)) return { ok: false, problem: "There is a character inside that keys do not have. Copy the key again." };
+  if (!/^[\x20-\x7e]+$/.test(trimmed))
+    return { ok: false, problem: "There is a character inside that keys do not have. Copy the key again." };
   return { ok: true, value: trimmed };
 }
 

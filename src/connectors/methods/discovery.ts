@@ -45,7 +45,11 @@ export function createDiscovery(deps: { egress: Egress; clock: Clock }): Discove
     throw first;
   }
 
-  async function ask(issuer: string, exemptOrigin: string | undefined, algorithm: "oidc" | "oauth2"): Promise<ServerMetadata | OAuthFailure> {
+  async function ask(
+    issuer: string,
+    exemptOrigin: string | undefined,
+    algorithm: "oidc" | "oauth2",
+  ): Promise<ServerMetadata | OAuthFailure> {
     const wire = createWire({ egress: deps.egress, exemptOrigin, read: readPlainAnswer });
     try {
       // The client id plays no part in discovery; the library wants one.

@@ -53,10 +53,20 @@ export interface TokenAnswer {
 export interface OAuthClient {
   authorizationUrl(
     target: OAuthTarget,
-    request: { redirectUri: string; state: Secret; nonce: Secret; verifier: Secret; scopes: readonly string[]; loginHint?: string | undefined },
+    request: {
+      redirectUri: string;
+      state: Secret;
+      nonce: Secret;
+      verifier: Secret;
+      scopes: readonly string[];
+      loginHint?: string | undefined;
+    },
   ): Promise<URL>;
   /** `url` is the whole URL of the callback. Sends the code once. */
-  exchange(target: OAuthTarget, callback: { url: URL; redirectUri: string; state: Secret; nonce: Secret; verifier: Secret }): Promise<TokenAnswer>;
+  exchange(
+    target: OAuthTarget,
+    callback: { url: URL; redirectUri: string; state: Secret; nonce: Secret; verifier: Secret },
+  ): Promise<TokenAnswer>;
   refresh(target: OAuthTarget, refreshToken: Secret): Promise<TokenAnswer>;
   /** Never throws. "done" also when the provider no longer knew the grant. */
   revoke(target: OAuthTarget, tokens: { access: Secret | null; refresh: Secret | null }): Promise<"done" | "failed">;
@@ -82,7 +92,9 @@ export function createOAuthClient(deps: { egress: Egress; clock: Clock }): OAuth
           ...(scopes.length > 0 ? { [method.scopeParam]: scopes.join(method.scopeSeparator) } : {}),
           ...(method.openid ? { nonce: request.nonce.reveal() } : {}),
           ...(method.openid && request.loginHint ? { login_hint: request.loginHint } : {}),
-          ...(method.pkce ? { code_challenge: await calculatePKCECodeChallenge(request.verifier.reveal()), code_challenge_method: "S256" } : {}),
+          ...(method.pkce
+            ? { code_challenge: await calculatePKCECodeChallenge(request.verifier.reveal()), code_challenge_method: "S256" }
+            : {}),
         }),
       );
     },
@@ -129,7 +141,10 @@ export function createOAuthClient(deps: { egress: Egress; clock: Clock }): OAuth
       const { identity } = oauthMethod(target);
       const subject = answer?.subject ?? null;
       if (identity.source === "none") return subject;
-      const where = identity.source === "userinfo" ? { method: "GET" as const, url: await userinfoUrl(target) } : { method: identity.source.method, url: apiUrl(target, identity.source.path) };
+      const where =
+        identity.source === "userinfo"
+          ? { method: "GET" as const, url: await userinfoUrl(target) }
+          : { method: identity.source.method, url: apiUrl(target, identity.source.path) };
       if (!where.url) return subject;
       const read = await ask(target, where.method, where.url, access).catch((thrown: unknown) => asFailure(thrown));
       if (read instanceof OAuthFailure || read.status !== 200) {
@@ -146,10 +161,17 @@ export function createOAuthClient(deps: { egress: Egress; clock: Clock }): OAuth
   return client;
 
   function tokenWire(target: OAuthTarget, idTokenWanted: boolean): Wire {
-    return createWire({ egress: deps.egress, exemptOrigin: target.exemptOrigin, read: readTokenAnswer(oauthMethod(target), idTokenWanted) });
+    return createWire({
+      egress: deps.egress,
+      exemptOrigin: target.exemptOrigin,
+      read: readTokenAnswer(oauthMethod(target), idTokenWanted),
+    });
   }
 
-  async function revokeByRfc7009(target: OAuthTarget, tokens: { access: Secret | null; refresh: Secret | null }): Promise<"done" | "failed"> {
+  async function revokeByRfc7009(
+    target: OAuthTarget,
+    tokens: { access: Secret | null; refresh: Secret | null },
+  ): Promise<"done" | "failed"> {
     // RFC 7009 section 2.1: taking the refresh token back takes the access tokens of the grant with it.
     const token = tokens.refresh ?? tokens.access;
     if (!token) return "failed";
@@ -213,7 +235,8 @@ function checkCallback(params: URLSearchParams, state: Secret, metadata: ServerM
   if (params.get("state") !== state.reveal()) throw new OAuthFailure("malformed", "state_mismatch");
   const iss = params.get("iss");
   if (iss !== null && !issuerFits(iss, metadata, endpoints)) throw new OAuthFailure("iss_mismatch", "iss_mismatch");
-  if (iss === null && metadata.authorization_response_iss_parameter_supported === true) throw new OAuthFailure("iss_mismatch", "iss_missing");
+  if (iss === null && metadata.authorization_response_iss_parameter_supported === true)
+    throw new OAuthFailure("iss_mismatch", "iss_missing");
   const error = params.get("error");
   if (error !== null) throw failureOfAnswer("authorization", { status: 400, error });
   if (!params.get("code")) throw new OAuthFailure("malformed", "no_code");
@@ -231,7 +254,8 @@ function configure(target: OAuthTarget, metadata: ServerMetadata, wire: Wire | n
   if (target.clientId === "") throw new OAuthFailure("misconfigured", "no_client_id");
   const secret = target.clientSecret?.reveal() ?? "";
   if (method.tokenAuth !== "none" && secret === "") throw new OAuthFailure("misconfigured", "no_client_secret");
-  const auth = method.tokenAuth === "none" ? None() : method.tokenAuth === "client_secret_post" ? ClientSecretPost(secret) : ClientSecretBasic(secret);
+  const auth =
+    method.tokenAuth === "none" ? None() : method.tokenAuth === "client_secret_post" ? ClientSecretPost(secret) : ClientSecretBasic(secret);
   const server: ServerMetadata = { ...metadata, authorization_response_iss_parameter_supported: false };
   const config = new Configuration(server, target.clientId, undefined, auth);
   // http is for loopback and for networks that the operator opened: the egress decides, and the settings check before it.

@@ -35,18 +35,31 @@ export type Leg = "authorization" | "token";
 export interface FailureRow {
   leg: Leg;
   /** An error code, or what came instead of one. */
-  when: { code: string } | { status: readonly [from: number, to: number] } | { lost: EgressError["kind"] } | { answer: "no_access_token" | "not_json" };
+  when:
+    | { code: string }
+    | { status: readonly [from: number, to: number] }
+    | { lost: EgressError["kind"] }
+    | { answer: "no_access_token" | "not_json" };
   kind: OAuthFailureKind;
   /** Who speaks so. */
   of: string;
 }
 
-const code = (leg: Leg, kind: OAuthFailureKind, of: string, ...codes: string[]): FailureRow[] => codes.map((one) => ({ leg, when: { code: one }, kind, of }));
+const code = (leg: Leg, kind: OAuthFailureKind, of: string, ...codes: string[]): FailureRow[] =>
+  codes.map((one) => ({ leg, when: { code: one }, kind, of }));
 
 /** First match counts. 429 and 5xx stand before the codes: an overloaded provider's body proves nothing about a grant. */
 export const FAILURES: readonly FailureRow[] = [
   ...code("authorization", "denied", "RFC 6749", "access_denied"),
-  ...code("authorization", "denied", "OpenID Connect", "consent_required", "interaction_required", "login_required", "account_selection_required"),
+  ...code(
+    "authorization",
+    "denied",
+    "OpenID Connect",
+    "consent_required",
+    "interaction_required",
+    "login_required",
+    "account_selection_required",
+  ),
   ...code("authorization", "denied", "LinkedIn", "user_cancelled_login", "user_cancelled_authorize"),
   ...code("authorization", "denied", "Google", "admin_policy_enforced"),
   ...code("authorization", "transient", "RFC 6749", "server_error", "temporarily_unavailable"),
@@ -62,7 +75,17 @@ export const FAILURES: readonly FailureRow[] = [
 
   ...code("token", "invalid_grant", "RFC 6749", "invalid_grant"),
   ...code("token", "invalid_grant", "Microsoft", "interaction_required", "consent_required", "login_required"),
-  ...code("token", "invalid_grant", "Slack", "invalid_refresh_token", "token_revoked", "token_expired", "account_inactive", "invalid_auth", "authorization_not_found"),
+  ...code(
+    "token",
+    "invalid_grant",
+    "Slack",
+    "invalid_refresh_token",
+    "token_revoked",
+    "token_expired",
+    "account_inactive",
+    "invalid_auth",
+    "authorization_not_found",
+  ),
   ...code("token", "invalid_grant", "Slack", "invalid_code", "code_already_used", "invalid_code_verifier"),
   ...code("token", "invalid_grant", "GitHub", "bad_refresh_token", "bad_verification_code"),
   ...code("token", "client_rejected", "RFC 6749", "invalid_client", "unauthorized_client"),
@@ -72,10 +95,29 @@ export const FAILURES: readonly FailureRow[] = [
   ...code("token", "misconfigured", "RFC 6749", "unsupported_grant_type", "invalid_scope"),
   ...code("token", "misconfigured", "RFC 8707", "invalid_target"),
   ...code("token", "misconfigured", "Google, GitHub", "redirect_uri_mismatch", "org_internal"),
-  ...code("token", "misconfigured", "Slack", "bad_redirect_uri", "invalid_grant_type", "oauth_authorization_url_mismatch", "token_rotation_not_enabled"),
+  ...code(
+    "token",
+    "misconfigured",
+    "Slack",
+    "bad_redirect_uri",
+    "invalid_grant_type",
+    "oauth_authorization_url_mismatch",
+    "token_rotation_not_enabled",
+  ),
   // Servers answer invalid_request for a dead refresh token as well as for a hiccup: the vault counts it, one alone proves nothing.
   ...code("token", "transient", "RFC 6749", "invalid_request", "temporarily_unavailable", "server_error", "slow_down"),
-  ...code("token", "transient", "Slack", "ratelimited", "rate_limited", "internal_error", "fatal_error", "request_timeout", "service_unavailable", "accesslimited"),
+  ...code(
+    "token",
+    "transient",
+    "Slack",
+    "ratelimited",
+    "rate_limited",
+    "internal_error",
+    "fatal_error",
+    "request_timeout",
+    "service_unavailable",
+    "accesslimited",
+  ),
 
   { leg: "token", when: { answer: "no_access_token" }, kind: "transient", of: "several" },
   { leg: "token", when: { answer: "not_json" }, kind: "transient", of: "proxies and error pages" },
@@ -91,7 +133,10 @@ export const FAILURES: readonly FailureRow[] = [
 /** An answer with an error code, or with a status that says enough. `provider` is the raw `error`, whatever it is. */
 export function failureOfAnswer(leg: Leg, answer: { status: number; error: unknown; retryAfterS?: number | undefined }): OAuthFailure {
   const word = codeOf(answer.error);
-  const row = FAILURES.find(({ leg: of, when }) => of === leg && (("status" in when && within(answer.status, when.status)) || ("code" in when && when.code === word)));
+  const row = FAILURES.find(
+    ({ leg: of, when }) =>
+      of === leg && (("status" in when && within(answer.status, when.status)) || ("code" in when && when.code === word)),
+  );
   // An unknown code is a provider's text, and stays outside.
   const reason = row && "code" in row.when ? row.when.code : word === null || row ? `status_${answer.status}` : "unknown_error";
   const kind = row?.kind ?? (leg === "authorization" ? "malformed" : "transient");

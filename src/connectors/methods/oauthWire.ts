@@ -30,7 +30,7 @@ export interface WireOptions {
 export function createWire(options: WireOptions): Wire {
   const wire: Wire = {
     failure: null,
-    async fetch(url, request) {
+    fetch: async (url, request) => {
       try {
         return options.read(
           await options.egress.send({
@@ -56,7 +56,10 @@ export function createWire(options: WireOptions): Wire {
 export function readTokenAnswer(method: OAuthMethod, idTokenWanted: boolean): (answer: EgressAnswer) => Response {
   return (answer) => {
     const given = parseBody(answer);
-    const normal = method.normalizeTokenAnswer && given !== null ? method.normalizeTokenAnswer(answer.status, given) : { status: answer.status, body: given };
+    const normal =
+      method.normalizeTokenAnswer && given !== null
+        ? method.normalizeTokenAnswer(answer.status, given)
+        : { status: answer.status, body: given };
     const { status, body } = normal;
     const wait = retryAfterS(answer.headers);
     if (status < 200 || status > 299) throw failureOfAnswer("token", { status, error: body?.["error"], retryAfterS: wait });
@@ -104,5 +107,8 @@ function standardToken(body: Record<string, unknown>, idTokenWanted: boolean): R
 export function readPlainAnswer(answer: EgressAnswer): Response {
   const noBody = answer.status === 204 || answer.status === 205 || answer.status === 304;
   const type = answer.headers["content-type"];
-  return new Response(noBody ? null : new Uint8Array(answer.body), { status: answer.status, headers: type === undefined ? {} : { "content-type": type } });
+  return new Response(noBody ? null : new Uint8Array(answer.body), {
+    status: answer.status,
+    headers: type === undefined ? {} : { "content-type": type },
+  });
 }

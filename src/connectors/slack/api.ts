@@ -26,8 +26,13 @@ export async function slackCall(context: ToolContext, request: SlackRequest): Pr
   });
   const body = answer.json;
   // Slack always answers an object with `ok`; anything else is not Slack speaking, and after a write nobody knows.
-  if (!isObject(body) || typeof body["ok"] !== "boolean") throw new ProviderFailure(write ? "outcome_unknown" : "unavailable", "not_slack_json");
+  if (!isObject(body) || typeof body["ok"] !== "boolean")
+    throw new ProviderFailure(write ? "outcome_unknown" : "unavailable", "not_slack_json");
   if (body["ok"] === true) return body;
   const seconds = Number(answer.headers["retry-after"]);
-  return slackFailure(body, { write, scopes: request.scopes, retryAfterS: Number.isFinite(seconds) && seconds > 0 ? Math.min(Math.ceil(seconds), 86_400) : undefined });
+  return slackFailure(body, {
+    write,
+    scopes: request.scopes,
+    retryAfterS: Number.isFinite(seconds) && seconds > 0 ? Math.min(Math.ceil(seconds), 86_400) : undefined,
+  });
 }

@@ -31,7 +31,10 @@ export function isChannelId(value: string): boolean {
   return /^[CG][A-Z0-9]{2,30}$/.test(value);
 }
 
-export async function channelPage(context: ToolContext, options: { limit: number; cursor?: string | undefined }): Promise<{ channels: Channel[]; next: string | null }> {
+export async function channelPage(
+  context: ToolContext,
+  options: { limit: number; cursor?: string | undefined },
+): Promise<{ channels: Channel[]; next: string | null }> {
   const body = await slackCall(context, {
     method: "conversations.list",
     query: { types: readableTypes(context), exclude_archived: true, limit: options.limit, cursor: options.cursor },
@@ -75,12 +78,18 @@ export async function findChannel(context: ToolContext, wanted: string): Promise
   const matches = channels.filter(isIt);
   const found = matches.find((channel) => channel.isMember) ?? matches[0];
   if (found) return found;
-  const where = cut ? ` It is not among the first ${channels.length} channels; give its id instead (C…).` : " slack_list_channels lists those that can be used.";
+  const where = cut
+    ? ` It is not among the first ${channels.length} channels; give its id instead (C…).`
+    : " slack_list_channels lists those that can be used.";
   throw new CallEnded("invalid_arguments", "channel_not_found", `There is no channel of that name here.${where}`);
 }
 
 async function channelById(context: ToolContext, id: string): Promise<Channel> {
-  const body = await slackCall(context, { method: "conversations.info", query: { channel: id, include_num_members: true }, scopes: [CHANNELS_READ] });
+  const body = await slackCall(context, {
+    method: "conversations.info",
+    query: { channel: id, include_num_members: true },
+    scopes: [CHANNELS_READ],
+  });
   const channel = readChannel(pick(body, "channel"));
   if (!channel || channel.id !== id) throw new CallEnded("invalid_arguments", "channel_not_found", "Slack has no channel of that id.");
   return channel;

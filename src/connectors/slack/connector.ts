@@ -30,7 +30,13 @@ export const slack: Connector = {
     baseScopes: [],
     normalizeTokenAnswer,
     identity: { source: { method: "POST", path: "/auth.test" }, read: slackAccount },
-    revoke: { style: "api", method: "POST", path: "/auth.revoke", ok: isRevoked, expired: (body) => textAt(body, "error") === "token_expired" },
+    revoke: {
+      style: "api",
+      method: "POST",
+      path: "/auth.revoke",
+      ok: isRevoked,
+      expired: (body) => textAt(body, "error") === "token_expired",
+    },
   },
   scopes,
   endpoints: {
@@ -53,11 +59,19 @@ export const slackSettings = z.strictObject({
  */
 function normalizeTokenAnswer(status: number, body: unknown): { status: number; body: Record<string, unknown> } {
   if (!isObject(body)) return { status, body: {} };
-  if (body["ok"] === false) return { status: status >= 400 ? status : 400, body: { error: body["error"] ?? "unknown_error" } };
+  if (body["ok"] === false) return { status: Math.max(status, 400), body: { error: body["error"] ?? "unknown_error" } };
   const user = isObject(body["authed_user"]) ? body["authed_user"] : {};
   const holder = typeof user["access_token"] === "string" ? user : body;
   // `identify` is put on every user token by Slack itself; asked for again, it would be refused.
-  const scope = typeof holder["scope"] === "string" ? { scope: holder["scope"].split(",").filter((one) => one !== "identify").join(" ") } : {};
+  const scope =
+    typeof holder["scope"] === "string"
+      ? {
+          scope: holder["scope"]
+            .split(",")
+            .filter((one) => one !== "identify")
+            .join(" "),
+        }
+      : {};
   return { status, body: { ...holder, ...scope } };
 }
 

@@ -10,7 +10,10 @@ interface ErrorRow {
 }
 
 export const SLACK_ERRORS: Readonly<Record<string, ErrorRow>> = {
-  channel_not_found: { kind: "invalid_arguments", text: "Slack has no such channel, or it is private and the person is not in it. slack_list_channels lists those that can be used." },
+  channel_not_found: {
+    kind: "invalid_arguments",
+    text: "Slack has no such channel, or it is private and the person is not in it. slack_list_channels lists those that can be used.",
+  },
   not_in_channel: { kind: "rejected" },
   is_archived: { kind: "rejected" },
   restricted_action: { kind: "rejected" },
@@ -23,10 +26,19 @@ export const SLACK_ERRORS: Readonly<Record<string, ErrorRow>> = {
   team_access_not_granted: { kind: "rejected" },
   access_denied: { kind: "rejected" },
   no_permission: { kind: "rejected" },
-  msg_too_long: { kind: "invalid_arguments", text: "Slack says that the text is too long (msg_too_long). Send less than 40,000 characters." },
-  msg_blocks_too_long: { kind: "invalid_arguments", text: "Slack says that the text is too long (msg_blocks_too_long). Split it into several messages." },
+  msg_too_long: {
+    kind: "invalid_arguments",
+    text: "Slack says that the text is too long (msg_too_long). Send less than 40,000 characters.",
+  },
+  msg_blocks_too_long: {
+    kind: "invalid_arguments",
+    text: "Slack says that the text is too long (msg_blocks_too_long). Split it into several messages.",
+  },
   no_text: { kind: "invalid_arguments", text: "Slack says that there is no text (no_text)." },
-  thread_not_found: { kind: "invalid_arguments", text: "Slack has no such thread (thread_not_found). `thread_ts` is the `ts` of the message that the thread hangs on." },
+  thread_not_found: {
+    kind: "invalid_arguments",
+    text: "Slack has no such thread (thread_not_found). `thread_ts` is the `ts` of the message that the thread hangs on.",
+  },
   cannot_reply_to_message: { kind: "invalid_arguments", text: "This message takes no replies (cannot_reply_to_message)." },
   invalid_cursor: { kind: "invalid_arguments", text: "The cursor is not valid any more (invalid_cursor). Start again without it." },
   invalid_ts_latest: { kind: "invalid_arguments" },
@@ -73,7 +85,10 @@ export function slackFailure(body: unknown, more: { write: boolean; scopes: read
   const row = Object.hasOwn(SLACK_ERRORS, code) ? SLACK_ERRORS[code] : undefined;
   if (more.write && MAYBE_DONE.has(code)) throw new ProviderFailure("outcome_unknown", code);
   if (row?.kind === "invalid_arguments" && row.text !== undefined) throw new CallEnded("invalid_arguments", code, row.text);
-  const needed = textAt(body, "needed")?.split(",").map((scope) => scope.trim()).filter((scope) => /^[a-z0-9:._-]{1,64}$/.test(scope));
+  const needed = textAt(body, "needed")
+    ?.split(",")
+    .map((scope) => scope.trim())
+    .filter((scope) => /^[a-z0-9:._-]{1,64}$/.test(scope));
   throw new ProviderFailure(row?.kind ?? "rejected", code, {
     ...(row?.kind === "scope_missing" ? { scopes: needed && needed.length > 0 ? needed : more.scopes } : {}),
     ...(more.retryAfterS === undefined ? {} : { retryAfterS: more.retryAfterS }),

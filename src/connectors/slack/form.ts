@@ -16,17 +16,26 @@ export async function pickChannel(context: ToolContext): Promise<Channel> {
     enough: (found) => found.filter((channel) => channel.isMember).length >= CHOICES_MAX,
   });
   const offered = [...channels].sort(byUse).slice(0, CHOICES_MAX);
-  if (offered.length === 0) throw new CallEnded("invalid_arguments", "no_channels", "The person can see no channel in this workspace. Name one by its id.");
+  if (offered.length === 0)
+    throw new CallEnded("invalid_arguments", "no_channels", "The person can see no channel in this workspace. Name one by its id.");
   const answer = context.ask({
     key: "pick_channel",
     message: "Which Slack channel should the message go to?",
-    fields: [{ name: "channel", title: "Channel", choices: offered.map((channel) => ({ value: channel.id, title: choiceTitle(channel) })), required: true }],
+    fields: [
+      {
+        name: "channel",
+        title: "Channel",
+        choices: offered.map((channel) => ({ value: channel.id, title: choiceTitle(channel) })),
+        required: true,
+      },
+    ],
     otherwise: {
       outcome: "invalid_arguments",
       text: "No channel was named. Call again with `channel` (an id or a name); slack_list_channels lists them.",
     },
   });
-  const picked = offered.find((channel) => channel.id === answer["channel"]) ?? channels.find((channel) => channel.id === answer["channel"]);
+  const picked =
+    offered.find((channel) => channel.id === answer["channel"]) ?? channels.find((channel) => channel.id === answer["channel"]);
   if (!picked) throw new CallEnded("cancelled", "channel_gone", "The channel that was picked is not there any more. Nothing was sent.");
   return picked;
 }

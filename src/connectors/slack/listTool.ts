@@ -48,10 +48,16 @@ export const listChannels = defineTool({
       enough: (channels) => channels.filter(fits).length >= (query === "" ? 1 : RESULTS_MAX),
     });
     const channels = found.channels.filter(fits).map(shown);
-    const lines = channels.map((channel) => `#${channel.name} | id ${channel.id}${channel.is_member ? " | member" : ""}${channel.is_private ? " | private" : ""}${channel.is_external ? " | shared outside" : ""}`);
+    const lines = channels.map(
+      (channel) =>
+        `#${channel.name} | id ${channel.id}${channel.is_member ? " | member" : ""}${channel.is_private ? " | private" : ""}${channel.is_external ? " | shared outside" : ""}`,
+    );
     const more = found.next === null ? "" : " There are more: call again with the next_cursor.";
     return {
-      text: channels.length === 0 ? `No channel ${query === "" ? "was found" : "of that name"}.${more}` : `${channels.length} channel${channels.length === 1 ? "" : "s"}.${more}`,
+      text:
+        channels.length === 0
+          ? `No channel ${query === "" ? "was found" : "of that name"}.${more}`
+          : `${channels.length} channel${channels.length === 1 ? "" : "s"}.${more}`,
       ...(lines.length > 0 ? { untrusted: [lines.join("\n")] } : {}),
       structured: { channels, next_cursor: found.next, complete: found.next === null },
     };

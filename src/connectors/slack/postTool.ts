@@ -23,7 +23,12 @@ export const postMessage = defineTool({
     "for a channel that everybody or people outside can read, the person is asked to confirm. " +
     "Slack's *bold*, _italic_ and `code` work in `text`; mentions do not. If the outcome is outcome_unknown, look into the channel before anything else; do not post again.",
   input: z.strictObject({
-    channel: z.string().min(1).max(100).optional().describe("Channel id (C0123ABC) or name (general). Leave it out to let the person pick."),
+    channel: z
+      .string()
+      .min(1)
+      .max(100)
+      .optional()
+      .describe("Channel id (C0123ABC) or name (general). Leave it out to let the person pick."),
     text: z
       .string()
       .min(1)
@@ -48,7 +53,11 @@ export const postMessage = defineTool({
   async run(context, args) {
     const text = escapeText(args.text);
     if (text.length > TEXT_CHARS_MAX) {
-      throw new CallEnded("invalid_arguments", "msg_too_long", `The text is too long for Slack once &, < and > are escaped: ${text.length} of at most ${TEXT_CHARS_MAX} characters.`);
+      throw new CallEnded(
+        "invalid_arguments",
+        "msg_too_long",
+        `The text is too long for Slack once &, < and > are escaped: ${text.length} of at most ${TEXT_CHARS_MAX} characters.`,
+      );
     }
     const channel = args.channel === undefined ? await pickChannel(context) : await findChannel(context, args.channel);
     if (channel.isArchived) throw new ProviderFailure("rejected", "is_archived");
@@ -57,12 +66,23 @@ export const postMessage = defineTool({
     const how = posted.confirmed_by === "look_up" ? " Slack's answer was lost; the message was found in the channel." : "";
     return {
       text: `Posted to channel ${channel.id}${args.thread_ts === undefined ? "" : ", in the thread"}.${how}`,
-      structured: { channel: channel.id, channel_name: channel.name, ts: posted.ts, thread_ts: args.thread_ts ?? null, confirmed_by: posted.confirmed_by },
+      structured: {
+        channel: channel.id,
+        channel_name: channel.name,
+        ts: posted.ts,
+        thread_ts: args.thread_ts ?? null,
+        confirmed_by: posted.confirmed_by,
+      },
     };
   },
 });
 
-async function post(context: ToolContext, channel: Channel, text: string, threadTs: string | undefined): Promise<{ ts: string; confirmed_by: "answer" | "look_up" }> {
+async function post(
+  context: ToolContext,
+  channel: Channel,
+  text: string,
+  threadTs: string | undefined,
+): Promise<{ ts: string; confirmed_by: "answer" | "look_up" }> {
   const beganS = Math.floor(context.clock.now() / 1000);
   try {
     const body = await slackCall(context, {
