@@ -2,14 +2,13 @@
 // Order matters in two places: the authorization server comes before any body parser, and pages come last.
 import { createServer, type Server } from "node:http";
 import express, { type Express } from "express";
-import { createAdminPages } from "./admin/admin.js";
 import { accountRoutes } from "./api/accounts.js";
 import { connectionRoutes } from "./api/connections.js";
 import { eventRoutes } from "./api/events.js";
 import { peopleRoutes } from "./api/people.js";
 import { createApiRouter } from "./api/routes.js";
 import { toolRoutes } from "./api/tools.js";
-import { createAuthorizationServer } from "./authorization/server.js";
+import { createAuthorizationServer, issuerOf } from "./authorization/server.js";
 import type { Clock } from "./clock.js";
 import type { Settings } from "./config/settings.js";
 import { createOAuthClient } from "./connectors/methods/oauth.js";
@@ -18,7 +17,7 @@ import { createSealer } from "./crypto/dataKeys.js";
 import { openKeyRing } from "./crypto/masterKey.js";
 import { openDatabase } from "./db/client.js";
 import { createAssets } from "./http/assets.js";
-import { getRequestId, requestContext, securityHeaders } from "./http/guard.js";
+import { requestContext, securityHeaders } from "./http/guard.js";
 import { createHealth } from "./http/health.js";
 import { notFound, pageErrors } from "./http/problem.js";
 import { createRenderer } from "./http/render.js";
@@ -33,7 +32,6 @@ import type { Log } from "./log.js";
 import { createMcpRouter } from "./mcp/endpoint.js";
 import { isLoopbackHost } from "./net/addresses.js";
 import { createEgress } from "./net/egress.js";
-import { createAccountPages } from "./pages/account.js";
 import { createConnectPages } from "./pages/connect.js";
 import { createConnectionsPages } from "./pages/connections.js";
 import { createHomePage } from "./pages/home.js";
@@ -92,7 +90,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     const users = createUsers({ db, clock });
     const apiKeys = createApiKeys({ db, clock, adminKey: settings.adminApiKey, cliKey });
     const keys = await createSigningKeys({ db, sealer, clock });
-    const issuer = `${publicUrl}/oauth`;
+    const issuer = issuerOf(publicUrl);
     const sessionTokens = createSessionTokens({ keys, issuer, publicUrl, clock });
     const verifier = createTokenVerifier({ keys, issuer, db, clock, isFixedKey: (id) => apiKeys.isFixed(id) });
     if (settings.adminEmail !== null && settings.adminPassword !== null) {
@@ -136,13 +134,26 @@ export async function createApp(options: AppOptions): Promise<App> {
     };
     const sessions = createSessions({ db, sealer, ring, publicUrl, clock, loadPerson });
     const render = createRenderer({ publicUrl, sandbox: () => sandbox !== null, clock, visitor: { person: currentPerson, csrf: csrfToken } });
-    const authorization = await createAuthorizationServer({ db, sealer, ring, keys, users, sessions, render, clock, log, publicUrl, resources: () => MCP_ENDPOINTS, settings });
-    sessions.onEnd((req, res) => authorization.endSession(req, res));
+    const authorization = await createAuthorizationServer({
+      db,
+      sealer,
+      ring,
+      keys,
+      users,
+      sessions,
+      renderer: render,
+      egress,
+      clock,
+      log,
+      publicUrl,
+      allowedOrigins: settings.allowedOrigins,
+      resources: () => MCP_ENDPOINTS.map((path) => publicUrl + path),
+    });
     const pageDeps = {
       vault,
       render,
       session: { person: currentPerson, requirePerson, csrfGuard: sessions.csrfGuard },
-      connectorOf: (connection: Parameters<typeof registry.forConnection>[0]) => registry.forConnection(connection),
+      connectorOf: vault.connectorOf,
       publicUrl,
       clock,
     };
@@ -175,11 +186,9 @@ export async function createApp(options: AppOptions): Promise<App> {
       }),
     );
     app.use(...sessions.middleware);
-    app.use(createSignInPages({ users, sessions, render, publicUrl, clock, requestIdOf: getRequestId }));
-    app.use(createAccountPages({ users, sessions, render }));
+    app.use(createSignInPages({ users, sessions, renderer: render, apps: authorization }));
     app.use(createConnectPages(pageDeps));
     app.use(createConnectionsPages(pageDeps));
-    app.use(createAdminPages({ ...pageDeps, db, registry, users }));
     app.use(createHomePage(pageDeps));
     app.use(notFound);
     app.use(pageErrors(log, render));

@@ -200,10 +200,9 @@ export function createConnections(deps: ConnectionDeps): Connections {
     const problems: { path: string; message: string }[] = [];
     if (!NAME.test(input.name)) problems.push({ path: "name", message: "Small letters, digits, _ and -, starting with a letter, 32 at most." });
     if (!deps.registry.get(input.connector)) problems.push({ path: "connector", message: "There is no such connector." });
-    else problems.push(...deps.registry.problemsOf(input));
-    for (const [name, url] of Object.entries(input.endpoints ?? {})) {
-      const sentence = origin === "sandbox" ? null : deps.refusesUrl(url);
-      if (sentence) problems.push({ path: `endpoints.${name}`, message: sentence });
+    else {
+      const shape = { connector: input.connector, endpoints: input.endpoints ?? {}, settings: input.settings ?? {}, scopes: input.scopes ?? [] };
+      problems.push(...deps.registry.check(shape, origin === "sandbox" ? () => null : deps.refusesUrl));
     }
     if (problems.length > 0) throw new OutbandError("invalid_request", { problems });
   }

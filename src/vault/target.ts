@@ -1,7 +1,7 @@
 // From a connection's row to what a method needs to speak to its provider. Must never happen: a client secret outside a Secret.
 import type { Connector } from "../connectors/connector.js";
 import type { OAuthTarget } from "../connectors/methods/oauth.js";
-import type { Registry } from "../connectors/registry.js";
+import type { ConnectionShape, Registry } from "../connectors/registry.js";
 import type { Secret } from "../crypto/secret.js";
 import type { Sealer } from "../crypto/seal.js";
 import { OutbandError } from "../errors.js";
@@ -10,7 +10,7 @@ import type { ConnectionRow } from "./store.js";
 export type TargetOf = (connection: ConnectionRow) => Promise<OAuthTarget>;
 
 export interface Targets {
-  connectorOf(connection: ConnectionRow): Connector;
+  connectorOf(connection: ConnectionShape | ConnectionRow): Connector;
   targetOf: TargetOf;
   /** The origin that is exempt from the address check for this connection: the sandbox's, for its own connections. */
   exemptOriginOf(connection: ConnectionRow): string | undefined;
@@ -20,7 +20,7 @@ export interface Targets {
 export function createTargets(deps: { registry: Registry; sealer: Sealer; sandboxOrigin: () => string | null }): Targets {
   const place = (id: string, generation: number) => ({ table: "connection", row: id, field: "client_secret", generation });
 
-  function connectorOf(connection: ConnectionRow): Connector {
+  function connectorOf(connection: ConnectionShape | ConnectionRow): Connector {
     const connector = deps.registry.forConnection({
       connector: connection.connector,
       endpoints: connection.endpoints as Record<string, string>,

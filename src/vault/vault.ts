@@ -1,7 +1,8 @@
 // The vault's front door, put together. The only way of the surfaces to an account; none of them ever holds a token.
 import type { Clock } from "../clock.js";
 import type { OAuthClient } from "../connectors/methods/oauth.js";
-import type { Registry } from "../connectors/registry.js";
+import type { Connector } from "../connectors/connector.js";
+import type { ConnectionShape, Registry } from "../connectors/registry.js";
 import type { Sealer } from "../crypto/seal.js";
 import type { Database } from "../db/client.js";
 import type { Log } from "../log.js";
@@ -42,7 +43,14 @@ export interface VaultDeps {
   instance: string;
 }
 
-export function createVault(deps: VaultDeps): Vault & { connections: Connections } {
+/** What app.ts needs of the vault besides its front door. */
+export interface BuiltVault extends Vault {
+  connections: Connections;
+  /** The connector as a connection shapes it, for words on pages. */
+  connectorOf(connection: ConnectionShape): Connector;
+}
+
+export function createVault(deps: VaultDeps): BuiltVault {
   const { db, clock, log, sealer, egress, oauth, registry, publicUrl, linkTtlS, knowsPerson } = deps;
   const targets = createTargets({ registry, sealer, sandboxOrigin: deps.sandboxOrigin });
   const box = createCredentialBox(sealer);
@@ -87,6 +95,7 @@ export function createVault(deps: VaultDeps): Vault & { connections: Connections
 
   return {
     connections,
+    connectorOf: targets.connectorOf,
     accounts,
     links: {
       ...consent,
