@@ -80,11 +80,17 @@ function problem(status: number, answer: unknown): CliError {
   const { code, detail, title, errors } = record(answer);
   if (status === 401) return new CliError(EXIT.notAllowed, "The API key is not accepted.");
   if (status >= 300 && status < 400) {
-    return new CliError(EXIT.serverFault, "The server answers with a redirect, which is not followed with a key.", { hint: "Set OUTBAND_URL to the server's PUBLIC_URL." });
+    return new CliError(EXIT.serverFault, "The server answers with a redirect, which is not followed with a key.", {
+      hint: "Set OUTBAND_URL to the server's PUBLIC_URL.",
+    });
   }
   const sentence = [detail, title].find((each) => typeof each === "string");
-  const where = Array.isArray(errors) ? errors.map(record).map(({ path, message }) => `  ${plainLine(String(path))}: ${plainLine(String(message))}`) : [];
-  const message = [typeof sentence === "string" ? plainLine(sentence, 300) : `The server answered with status ${status}.`, ...where].join("\n");
+  const where = Array.isArray(errors)
+    ? errors.map(record).map(({ path, message }) => `  ${plainLine(String(path))}: ${plainLine(String(message))}`)
+    : [];
+  const message = [typeof sentence === "string" ? plainLine(sentence, 300) : `The server answered with status ${status}.`, ...where].join(
+    "\n",
+  );
   const hint = typeof code === "string" ? `Code: ${plainLine(code, 60)}` : undefined;
   return new CliError(status === 403 ? EXIT.notAllowed : EXIT.serverFault, message, { hint });
 }

@@ -35,13 +35,20 @@ type Options = NonNullable<ParseArgsConfig["options"]>;
 type Parsed<O extends Options> = ReturnType<typeof parseArgs<{ options: O; allowPositionals: true; strict: true }>>;
 
 /** Throws a usage error in our words; `positionalsMax` counts what is not an option. */
-export function readOptions<const O extends Options>(args: string[], options: O, positionalsMax: number): { values: Parsed<O>["values"]; positionals: string[] } {
+export function readOptions<const O extends Options>(
+  args: string[],
+  options: O,
+  positionalsMax: number,
+): { values: Parsed<O>["values"]; positionals: string[] } {
   let parsed: Parsed<O>;
   try {
     parsed = parseArgs({ args, options, allowPositionals: true, strict: true });
   } catch (error) {
     const known = Object.keys(options).map((name) => `--${name}`);
-    throw usageError(plainLine(error instanceof Error ? (error.message.split(". ")[0] ?? "") : "", 200), known.length === 0 ? undefined : `Options: ${known.join(", ")}`);
+    throw usageError(
+      plainLine(error instanceof Error ? (error.message.split(". ")[0] ?? "") : "", 200),
+      known.length === 0 ? undefined : `Options: ${known.join(", ")}`,
+    );
   }
   const extra = parsed.positionals[positionalsMax];
   if (extra !== undefined) throw usageError(`Not expected here: ${plainLine(extra)}`);

@@ -61,5 +61,12 @@ async function listAll(context: CliContext, url: string | undefined, json: boole
 
 function accountRow(account: Record<string, unknown>): string[] {
   const { email, name, id } = record(account.external_account);
-  return [account.connection_name, account.identifier, account.label || "default", account.status, account.status_reason ?? "", email ?? name ?? id ?? ""].map(String);
+  return [
+    account.connection_name,
+    account.identifier,
+    account.label || "default",
+    account.status,
+    account.status_reason ?? "",
+    email ?? name ?? id ?? "",
+  ].map(String);
 }

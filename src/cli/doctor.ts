@@ -48,13 +48,17 @@ const CHECKS: Check[] = [checkLive, checkReady, checkMcp, checkSignIn, checkKey]
 
 async function checkLive(context: CliContext, address: ServerAddress): Promise<Finding> {
   return probe(context, address, "answers", "/healthz", (status) =>
-    status === 200 ? good("answers", "yes") : bad("answers", `/healthz gives status ${status}; is that an Outband server?`, EXIT.serverFault),
+    status === 200
+      ? good("answers", "yes")
+      : bad("answers", `/healthz gives status ${status}; is that an Outband server?`, EXIT.serverFault),
   );
 }
 
 async function checkReady(context: CliContext, address: ServerAddress): Promise<Finding> {
   return probe(context, address, "ready", "/readyz", (status) =>
-    status === 200 ? good("ready", "yes: database and keys") : bad("ready", `no, /readyz gives status ${status}; the server's log says why`, EXIT.serverFault),
+    status === 200
+      ? good("ready", "yes: database and keys")
+      : bad("ready", `no, /readyz gives status ${status}; the server's log says why`, EXIT.serverFault),
   );
 }
 
@@ -65,16 +69,24 @@ async function checkMcp(context: CliContext, address: ServerAddress): Promise<Fi
     const { resource, authorization_servers } = body;
     if (status !== 200) return bad("MCP endpoint", `no description of ${address.mcp} (status ${status})`, EXIT.serverFault);
     if (resource !== address.mcp) {
-      return bad("MCP endpoint", `it calls itself ${plainLine(String(resource), 120)}; set OUTBAND_URL or --url to that host`, EXIT.serverFault);
+      return bad(
+        "MCP endpoint",
+        `it calls itself ${plainLine(String(resource), 120)}; set OUTBAND_URL or --url to that host`,
+        EXIT.serverFault,
+      );
     }
-    return good("MCP endpoint", `${address.mcp}, sign-in at ${plainLine(Array.isArray(authorization_servers) ? authorization_servers.join(", ") : "nowhere", 120)}`);
+    return good(
+      "MCP endpoint",
+      `${address.mcp}, sign-in at ${plainLine(Array.isArray(authorization_servers) ? authorization_servers.join(", ") : "nowhere", 120)}`,
+    );
   });
 }
 
 async function checkSignIn(context: CliContext, address: ServerAddress): Promise<Finding> {
   const store = createTokenStore({ home: context.environment.home, endpoint: address.mcp, clock: context.clock });
   const { tokens, client } = await store.load();
-  if (tokens === undefined) return { state: "--", what: "signed in", detail: "not yet; `outband call list_my_connections` signs in", exitCode: EXIT.ok };
+  if (tokens === undefined)
+    return { state: "--", what: "signed in", detail: "not yet; `outband call list_my_connections` signs in", exitCode: EXIT.ok };
   // May refresh, never registers and never sends anybody to a browser.
   const provider: OAuthClientProvider = {
     redirectUrl: "http://127.0.0.1/callback",
@@ -90,13 +102,23 @@ async function checkSignIn(context: CliContext, address: ServerAddress): Promise
   };
   const mcp = new Client({ name: "outband-cli", version: context.version }, { versionNegotiation: { mode: { pin: PROTOCOL } } });
   try {
-    await mcp.connect(new StreamableHTTPClientTransport(new URL(address.mcp), { authProvider: provider }), { timeout: PROBE_MS, signal: context.signal });
+    await mcp.connect(new StreamableHTTPClientTransport(new URL(address.mcp), { authProvider: provider }), {
+      timeout: PROBE_MS,
+      signal: context.signal,
+    });
     const { tools } = await mcp.listTools();
     const server = mcp.getServerVersion();
-    return good("signed in", `yes; ${plainLine(server?.name ?? "", 60)} ${plainLine(server?.version ?? "", 40)}, MCP ${PROTOCOL}, ${tools.length} tools`);
+    return good(
+      "signed in",
+      `yes; ${plainLine(server?.name ?? "", 60)} ${plainLine(server?.version ?? "", 40)}, MCP ${PROTOCOL}, ${tools.length} tools`,
+    );
   } catch (error) {
     const { exitCode, message } = explained(error, address);
-    return bad("signed in", exitCode === EXIT.notAllowed ? "no longer; `outband call list_my_connections` signs in again" : message, exitCode);
+    return bad(
+      "signed in",
+      exitCode === EXIT.notAllowed ? "no longer; `outband call list_my_connections` signs in again" : message,
+      exitCode,
+    );
   } finally {
     await mcp.close().catch(() => undefined);
   }
@@ -104,7 +126,13 @@ async function checkSignIn(context: CliContext, address: ServerAddress): Promise
 
 async function checkKey(context: CliContext, address: ServerAddress): Promise<Finding> {
   const found = await findKey(context.environment, address);
-  if (found === null) return { state: "--", what: "API key", detail: "none (OUTBAND_API_KEY, or cli.key in the server's DATA_DIR); only `users` and `connections --all` need one", exitCode: EXIT.ok };
+  if (found === null)
+    return {
+      state: "--",
+      what: "API key",
+      detail: "none (OUTBAND_API_KEY, or cli.key in the server's DATA_DIR); only `users` and `connections --all` need one",
+      exitCode: EXIT.ok,
+    };
   try {
     const answer = await createApi({ ...context, address, key: found.key }).get("/connections");
     return good("API key", `works (from ${found.from}); ${rows(answer).length} connections set up`);

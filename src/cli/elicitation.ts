@@ -24,7 +24,12 @@ export function createElicitor(deps: { terminal: Terminal; pages: Pages; asker: 
   let queue: Promise<unknown> = Promise.resolve();
 
   async function answerUrl(message: string, url: string): Promise<ElicitResult> {
-    const outcome = await pages.offer({ introduction: `${deps.asker()} asks you to open a page. It says:`, words: message, url, assume: "no" });
+    const outcome = await pages.offer({
+      introduction: `${deps.asker()} asks you to open a page. It says:`,
+      words: message,
+      url,
+      assume: "no",
+    });
     switch (outcome) {
       case "opened":
         waiting = true;
@@ -85,7 +90,11 @@ async function fillForm(terminal: Terminal, fields: Field[]): Promise<ElicitResu
       const value = values.get(field.name);
       terminal.say(`  ${field.title}: ${value === undefined ? "(left out)" : showValue(field, value)}`);
     }
-    const sure = await askYesNo(terminal, fields.length === 0 ? "Agree?" : "Send these answers? (n: start again)", fields.length === 0 ? "no" : "yes");
+    const sure = await askYesNo(
+      terminal,
+      fields.length === 0 ? "Agree?" : "Send these answers? (n: start again)",
+      fields.length === 0 ? "no" : "yes",
+    );
     if (sure === "yes") return accept(fields, values);
     if (sure !== "no") return { action: "cancel" };
     if (fields.length === 0) return { action: "decline" };
@@ -120,5 +129,10 @@ function hasDefault(field: Field): boolean {
 
 function accept(fields: Field[], values: Map<string, FieldValue>): ElicitResult {
   // fromEntries defines own properties, also for a field that calls itself __proto__.
-  return { action: "accept", content: Object.fromEntries(fields.flatMap((field) => (values.has(field.name) ? [[field.name, values.get(field.name) as FieldValue]] : []))) };
+  return {
+    action: "accept",
+    content: Object.fromEntries(
+      fields.flatMap((field) => (values.has(field.name) ? [[field.name, values.get(field.name) as FieldValue]] : [])),
+    ),
+  };
 }

@@ -41,11 +41,18 @@ export function explain(error: unknown, server: string): CliError {
   if (error instanceof DOMException && error.name === "TimeoutError") return unreachable(server, "it does not answer in time", error);
   const network = networkReason(error);
   if (network !== null) return unreachable(server, network, error);
-  return explainAuthorization(error) ?? explainProtocol(error, server) ?? new CliError(EXIT.serverFault, "Something unexpected went wrong.", { hint: said(error), cause: error });
+  return (
+    explainAuthorization(error) ??
+    explainProtocol(error, server) ??
+    new CliError(EXIT.serverFault, "Something unexpected went wrong.", { hint: said(error), cause: error })
+  );
 }
 
 function unreachable(server: string, reason: string, cause: unknown): CliError {
-  return new CliError(EXIT.unreachable, `${server} cannot be reached: ${reason}.`, { hint: "Is it running? `outband doctor` looks; OUTBAND_URL or --url says where.", cause });
+  return new CliError(EXIT.unreachable, `${server} cannot be reached: ${reason}.`, {
+    hint: "Is it running? `outband doctor` looks; OUTBAND_URL or --url says where.",
+    cause,
+  });
 }
 
 function networkReason(error: unknown): string | null {
@@ -66,13 +73,19 @@ function dataCause(error: Error): unknown {
 
 function explainAuthorization(error: unknown): CliError | null {
   const refused = (message: string): CliError => new CliError(EXIT.notAllowed, message, { cause: error });
-  if (error instanceof InsufficientScopeError) return refused("This sign-in does not allow that: it was not given a permission that the tool needs.");
+  if (error instanceof InsufficientScopeError)
+    return refused("This sign-in does not allow that: it was not given a permission that the tool needs.");
   if (error instanceof SdkHttpError && error.status === 403) {
-    return refused("The server does not allow that with this sign-in. If a permission was left out when you signed in, sign in again and give it.");
+    return refused(
+      "The server does not allow that with this sign-in. If a permission was left out when you signed in, sign in again and give it.",
+    );
   }
-  if (error instanceof UnauthorizedError || (error instanceof SdkHttpError && error.status === 401)) return refused("The server does not accept the sign-in.");
-  if (error instanceof RegistrationRejectedError) return refused(`The server does not register this program as a client (status ${error.status}).`);
-  if (error instanceof IssuerMismatchError) return refused("The sign-in server's description is not its own (RFC 8414); nothing was sent to it.");
+  if (error instanceof UnauthorizedError || (error instanceof SdkHttpError && error.status === 401))
+    return refused("The server does not accept the sign-in.");
+  if (error instanceof RegistrationRejectedError)
+    return refused(`The server does not register this program as a client (status ${error.status}).`);
+  if (error instanceof IssuerMismatchError)
+    return refused("The sign-in server's description is not its own (RFC 8414); nothing was sent to it.");
   if (error instanceof InsecureTokenEndpointError) return refused("The sign-in server is not reached by https; nothing was sent to it.");
   if (error instanceof OAuthError) return refused(`The sign-in server refused: ${plainLine(error.code, 60)}.`);
   return null;
@@ -97,7 +110,8 @@ function explainProtocol(error: unknown, server: string): CliError | null {
         return new CliError(EXIT.serverFault, "The server's answer is not what the protocol allows.", { hint: said(error), cause: error });
     }
   }
-  if (error instanceof ProtocolError) return new CliError(EXIT.serverFault, `The server answered with error ${error.code}.`, { hint: said(error), cause: error });
+  if (error instanceof ProtocolError)
+    return new CliError(EXIT.serverFault, `The server answered with error ${error.code}.`, { hint: said(error), cause: error });
   return null;
 }
 

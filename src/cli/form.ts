@@ -86,7 +86,14 @@ function promptHint(field: Field): string {
     case "number":
       return `${field.kind.whole ? "whole number" : "number"}${range(field.kind.min, field.kind.max)}`;
     case "text":
-      return { email: "e-mail address", uri: "web address", date: "date, YYYY-MM-DD", "date-time": "date and time, such as 2026-01-31T09:30:00Z" }[field.kind.format ?? ""] ?? "text";
+      return (
+        {
+          email: "e-mail address",
+          uri: "web address",
+          date: "date, YYYY-MM-DD",
+          "date-time": "date and time, such as 2026-01-31T09:30:00Z",
+        }[field.kind.format ?? ""] ?? "text"
+      );
   }
 }
 
@@ -122,7 +129,9 @@ export function parseField(field: Field, line: string): Parsed {
       return parseNumber(kind, line);
     case "one": {
       const choice = findChoice(kind.choices, line);
-      return choice === null ? { ok: false, problem: `Please type a number from 1 to ${kind.choices.length}.` } : { ok: true, value: choice.value };
+      return choice === null
+        ? { ok: false, problem: `Please type a number from 1 to ${kind.choices.length}.` }
+        : { ok: true, value: choice.value };
     }
     case "several":
       return parseSeveral(kind, line);
@@ -135,7 +144,8 @@ function parseNumber(kind: Extract<Field["kind"], { type: "number" }>, line: str
   const value = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(line) ? Number(line) : Number.NaN;
   if (!Number.isFinite(value)) return { ok: false, problem: "That is not a number." };
   if (kind.whole && !Number.isInteger(value)) return { ok: false, problem: "Please type a whole number." };
-  if (value < kind.min || value > kind.max) return { ok: false, problem: `Please type a number${range(kind.min, kind.max).replace(",", "")}.` };
+  if (value < kind.min || value > kind.max)
+    return { ok: false, problem: `Please type a number${range(kind.min, kind.max).replace(",", "")}.` };
   return { ok: true, value };
 }
 
@@ -151,7 +161,8 @@ function findChoice(choices: Choice[], text: string): Choice | null {
 function parseSeveral(kind: Extract<Field["kind"], { type: "several" }>, line: string): Parsed {
   const found = line.split(",").map((part) => findChoice(kind.choices, part.trim()));
   const values = [...new Set(found.flatMap((choice) => (choice === null ? [] : [choice.value])))];
-  if (found.includes(null)) return { ok: false, problem: `Please type numbers from 1 to ${kind.choices.length}, with commas between them.` };
+  if (found.includes(null))
+    return { ok: false, problem: `Please type numbers from 1 to ${kind.choices.length}, with commas between them.` };
   if (values.length < kind.countMin) return { ok: false, problem: `Please choose at least ${kind.countMin}.` };
   if (values.length > kind.countMax) return { ok: false, problem: `Please choose at most ${kind.countMax}.` };
   return { ok: true, value: values };
@@ -193,7 +204,12 @@ export function fits(field: Field, value: FieldValue): boolean {
     case "one":
       return kind.choices.some((choice) => choice.value === value);
     case "several":
-      return Array.isArray(value) && value.length >= kind.countMin && value.length <= kind.countMax && value.every((each) => kind.choices.some((choice) => choice.value === each));
+      return (
+        Array.isArray(value) &&
+        value.length >= kind.countMin &&
+        value.length <= kind.countMax &&
+        value.every((each) => kind.choices.some((choice) => choice.value === each))
+      );
     case "text":
       return typeof value === "string" && parseText(kind, value).ok;
   }

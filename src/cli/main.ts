@@ -27,7 +27,13 @@ async function main(): Promise<void> {
 
   const deps = { clock: systemClock, signal: stop.signal };
   const terminal = createTerminal(
-    { input: stdin, output: stdout, messages: stderr, interactive: stdin.isTTY === true && stderr.isTTY === true, columns: stdout.isTTY === true ? stdout.columns : undefined },
+    {
+      input: stdin,
+      output: stdout,
+      messages: stderr,
+      interactive: stdin.isTTY === true && stderr.isTTY === true,
+      columns: stdout.isTTY === true ? stdout.columns : undefined,
+    },
     deps,
   );
   const exitCode = await runCli(process.argv.slice(2), {

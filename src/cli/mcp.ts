@@ -1,8 +1,16 @@
 // The command line as an MCP client: the official v2 client, pinned to 2026-07-28, with a sign-in where the server asks
 // for one. Must never happen: a wait without an end, a sign-in asked for again and again in one command.
-import { Client, type ElicitRequestParams, type ElicitResult, type OAuthClientProvider, StreamableHTTPClientTransport, UnauthorizedError } from "@modelcontextprotocol/client";
+import {
+  Client,
+  type ElicitRequestParams,
+  type ElicitResult,
+  type OAuthClientProvider,
+  StreamableHTTPClientTransport,
+  UnauthorizedError,
+} from "@modelcontextprotocol/client";
 import type { Clock } from "../clock.js";
 import type { ServerAddress } from "./address.js";
+import { CliError, EXIT } from "./exit.js";
 import { openLoopback } from "./loopback.js";
 import type { Pages } from "./page.js";
 import { createSignIn } from "./signIn.js";
@@ -52,7 +60,12 @@ export async function openMcp(deps: McpDeps, answer: AnswerElicitation): Promise
       try {
         return await run();
       } catch (error) {
-        if (!(error instanceof UnauthorizedError) || signIns >= SIGN_INS_MAX) throw error;
+        if (!(error instanceof UnauthorizedError)) throw error;
+        if (signIns >= SIGN_INS_MAX) {
+          throw new CliError(EXIT.notAllowed, "The server goes on asking for a sign-in: the call needs a permission that was not given.", {
+            cause: error,
+          });
+        }
         signIns += 1;
         await signIn.complete(current.transport);
       }

@@ -45,7 +45,11 @@ export function createPages(deps: { terminal: Terminal; open: OpenBrowser; serve
     if (options.noBrowser && offer.assume === "yes") return "opened";
     if (options.yes && ownHost) return "opened";
     if (!terminal.interactive) {
-      terminal.say(options.yes ? "Not opened: --yes covers pages of the server's own host only." : "Not opened: there is nobody to ask here (no terminal).");
+      terminal.say(
+        options.yes
+          ? "Not opened: --yes covers pages of the server's own host only."
+          : "Not opened: there is nobody to ask here (no terminal).",
+      );
       return "unasked";
     }
     const question = options.noBrowser ? "Will you open it yourself?" : "Open it in your browser?";
@@ -68,7 +72,8 @@ export function createPages(deps: { terminal: Terminal; open: OpenBrowser; serve
       terminal.say(`Host:\n  ${url.host}\nFull address:\n  ${url.href}`);
       const ownHost = isSameHost(url, server);
       if (!ownHost) terminal.say(`Careful: this page is on ${url.host}, not on ${server.host}, the server that you called.`);
-      if (url.protocol === "http:" && !isLoopback(url)) terminal.say("Careful: the address starts with http: what you type there can be read on the way.");
+      if (url.protocol === "http:" && !isLoopback(url))
+        terminal.say("Careful: the address starts with http: what you type there can be read on the way.");
       const outcome = await consent(offer, ownHost);
       if (outcome !== "opened" || options.noBrowser) return outcome;
       if (!(await deps.open(url))) terminal.say("No browser could be started here. Please open the address above yourself.");

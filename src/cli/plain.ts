@@ -4,11 +4,9 @@
 
 /** Whole sequences go, so that `ESC[31mred` leaves `red` and not `[31mred`. Unterminated ones lose only their introducer. */
 const SEQUENCES =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: removing them is the purpose
   /(?:\u001b[\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)|(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b[ -/]*[0-~]/g;
 /** A lone CR would let the rest of a line overwrite its beginning. */
 const LINE_ENDS = /\r\n?|[\v\f\u0085\u2028\u2029]/g;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: removing them is the purpose
 const CONTROLS = /[\u0000-\u0008\u000e-\u001f\u007f-\u009f]/g;
 /** Bidirectional marks, overrides and isolates; invisible characters and tags. Joiners stay: emoji and scripts need them. */
 const INVISIBLE = /[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;

@@ -44,6 +44,7 @@ async function dispatch(args: readonly string[], context: CliContext): Promise<E
 
 function findCommand(name: string): Command {
   const command = COMMANDS.find((each) => each.name === name);
-  if (command === undefined) throw usageError(`There is no command ${plainLine(name, 60)}.`, `Commands: ${COMMANDS.map((each) => each.name).join(", ")}, help`);
+  if (command === undefined)
+    throw usageError(`There is no command ${plainLine(name, 60)}.`, `Commands: ${COMMANDS.map((each) => each.name).join(", ")}, help`);
   return command;
 }

@@ -1,7 +1,12 @@
 // Signs the person in at the MCP server: discovery, registration, code with PKCE and resource indicator are the SDK's; ours
 // are the questions, the loopback address, `state`, and where the result is kept. Must never happen: a browser that opens
 // without a word, a registration kept that never led to a sign-in, a code or token in a message.
-import type { OAuthClientInformationContext, OAuthClientProvider, OAuthDiscoveryState, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import type {
+  OAuthClientInformationContext,
+  OAuthClientProvider,
+  OAuthDiscoveryState,
+  StreamableHTTPClientTransport,
+} from "@modelcontextprotocol/client";
 import type { Clock } from "../clock.js";
 import { CliError, EXIT } from "./exit.js";
 import type { Loopback } from "./loopback.js";
@@ -99,10 +104,12 @@ export function createSignIn(deps: SignInDeps): SignIn {
       pending = null;
       await offerSignIn(deps, url);
       terminal.say("Waiting for you to sign in… (Ctrl-C to stop)");
-      const callback = await loopback.wait(state, AbortSignal.any([deps.signal, clock.deadline(SIGN_IN_LIFE_MS)])).catch((cause: unknown) => {
-        if (deps.signal.aborted) throw deps.signal.reason;
-        throw new CliError(EXIT.notAllowed, "Nobody signed in within 10 minutes.", { cause });
-      });
+      const callback = await loopback
+        .wait(state, AbortSignal.any([deps.signal, clock.deadline(SIGN_IN_LIFE_MS)]))
+        .catch((cause: unknown) => {
+          if (deps.signal.aborted) throw deps.signal.reason;
+          throw new CliError(EXIT.notAllowed, "Nobody signed in within 10 minutes.", { cause });
+        });
       let outcome: "done" | "failed" = "failed";
       try {
         // Checks `iss` against the issuer that was discovered (RFC 9207), then exchanges the code.
@@ -120,8 +127,11 @@ export function createSignIn(deps: SignInDeps): SignIn {
 }
 
 async function offerSignIn(deps: SignInDeps, url: URL): Promise<void> {
+  const known = (await deps.store.load()).tokens !== undefined;
   const outcome = await deps.pages.offer({
-    introduction: `To call ${deps.endpoint} you sign in there, in your browser.`,
+    introduction: known
+      ? `${deps.endpoint} asks you to sign in again: your sign-in there has ended, or lacks a permission that this needs.`
+      : `To call ${deps.endpoint} you sign in there, in your browser.`,
     words: null,
     url: url.href,
     assume: "yes",

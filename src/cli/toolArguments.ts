@@ -16,7 +16,8 @@ export function readToolArguments(inputSchema: unknown, pairs: readonly string[]
     texts.set(name, [...(texts.get(name) ?? []), pair.slice(at + 1)]);
   }
   const properties = isObject(inputSchema) && isObject(inputSchema.properties) ? inputSchema.properties : {};
-  for (const [name, given] of texts) values.set(name, readValue(name, Object.hasOwn(properties, name) ? properties[name] : undefined, given));
+  for (const [name, given] of texts)
+    values.set(name, readValue(name, Object.hasOwn(properties, name) ? properties[name] : undefined, given));
   return Object.fromEntries(values);
 }
 

@@ -60,5 +60,8 @@ export async function callTool(context: CliContext, request: ToolRequest): Promi
 
 function unknownTool(name: string, tools: Tool[]): CliError {
   const names = tools.map((tool) => plainLine(tool.name, 80));
-  return usageError(`There is no tool ${plainLine(name)} here.`, names.length === 0 ? "The server offers no tools." : `Tools:\n  ${names.join("\n  ")}`);
+  return usageError(
+    `There is no tool ${plainLine(name)} here.`,
+    names.length === 0 ? "The server offers no tools." : `Tools:\n  ${names.join("\n  ")}`,
+  );
 }

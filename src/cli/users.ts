@@ -49,7 +49,13 @@ async function list(context: CliContext, api: Api, json: boolean): Promise<ExitC
   const people = rows(answer);
   if (json) context.terminal.print(plainJson(answer));
   else if (people.length === 0) context.terminal.say("Nobody yet.");
-  else context.terminal.print(table(["SUB", "EMAIL", "NAME", "ROLE"], people.map(({ sub, email, name, role }) => [sub, email ?? "", name ?? "", role].map(String))));
+  else
+    context.terminal.print(
+      table(
+        ["SUB", "EMAIL", "NAME", "ROLE"],
+        people.map(({ sub, email, name, role }) => [sub, email ?? "", name ?? "", role].map(String)),
+      ),
+    );
   return EXIT.ok;
 }
 
@@ -60,6 +66,7 @@ function created(context: CliContext, answer: unknown, json: boolean): ExitCode 
     return EXIT.ok;
   }
   context.terminal.print(`Made ${plainLine(String(user.email))} (${plainLine(String(user.sub))}).`);
-  if (typeof user.invitation_url === "string") context.terminal.print(`Invitation link, to be used once:\n${plainLine(user.invitation_url, 500)}`);
+  if (typeof user.invitation_url === "string")
+    context.terminal.print(`Invitation link, to be used once:\n${plainLine(user.invitation_url, 500)}`);
   return EXIT.ok;
 }

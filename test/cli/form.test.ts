@@ -8,13 +8,22 @@ import { person, type Script } from "./support.js";
 
 const NO_PAGES: Pages = { offer: () => Promise.reject(new Error("no page in this test")) };
 
-function form(properties: Record<string, PrimitiveSchemaDefinition>, required: string[] = [], message = "Please say"): ElicitRequestFormParams {
+function form(
+  properties: Record<string, PrimitiveSchemaDefinition>,
+  required: string[] = [],
+  message = "Please say",
+): ElicitRequestFormParams {
   return { mode: "form", message, requestedSchema: { type: "object", properties, required } };
 }
 
 async function fill(params: ElicitRequestFormParams, script: Script, options: { interactive?: boolean; yes?: boolean } = {}) {
   const someone = person(script, options);
-  const elicitor = createElicitor({ terminal: someone.terminal, pages: NO_PAGES, asker: () => 'The server "x"', yes: options.yes ?? false });
+  const elicitor = createElicitor({
+    terminal: someone.terminal,
+    pages: NO_PAGES,
+    asker: () => 'The server "x"',
+    yes: options.yes ?? false,
+  });
   const result = await elicitor.answer(params);
   assert.deepEqual(someone.surprises, []);
   assert.equal(someone.left(), 0, "every answer of the script was asked for");
@@ -56,7 +65,16 @@ describe("a form in the terminal", () => {
           count: { type: "integer", minimum: 1, maximum: 3 },
           ratio: { type: "number" },
           sure: { type: "boolean", title: "Sure" },
-          colours: { type: "array", items: { anyOf: [{ const: "r", title: "Red" }, { const: "g", title: "Green" }] }, minItems: 1 },
+          colours: {
+            type: "array",
+            items: {
+              anyOf: [
+                { const: "r", title: "Red" },
+                { const: "g", title: "Green" },
+              ],
+            },
+            minItems: 1,
+          },
           old: { type: "string", enum: ["a", "b"], enumNames: ["Alpha", "Beta"] },
         },
         ["name", "mail", "day", "count", "ratio", "sure", "colours", "old"],
@@ -84,18 +102,30 @@ describe("a form in the terminal", () => {
     );
     assert.deepEqual(result, {
       action: "accept",
-      content: { name: "Kim", mail: "kim@example.net", day: "2026-02-28", count: 2, ratio: -0.5, sure: true, colours: ["g", "r"], old: "b" },
+      content: {
+        name: "Kim",
+        mail: "kim@example.net",
+        day: "2026-02-28",
+        count: 2,
+        ratio: -0.5,
+        sure: true,
+        colours: ["g", "r"],
+        old: "b",
+      },
     });
     assert.match(messages, /colours: Green, Red\n {2}old: Beta\n/);
   });
 
   test("Enter takes the default, and leaves an optional field out", async () => {
-    const { result } = await fill(form({ a: { type: "string", default: "alpha" }, b: { type: "number" }, c: { type: "boolean", default: false } }, ["a"]), [
-      ["Enter for alpha", ""],
-      ["number", ""],
-      ["Enter for no", ""],
-      ["Send", ""],
-    ]);
+    const { result } = await fill(
+      form({ a: { type: "string", default: "alpha" }, b: { type: "number" }, c: { type: "boolean", default: false } }, ["a"]),
+      [
+        ["Enter for alpha", ""],
+        ["number", ""],
+        ["Enter for no", ""],
+        ["Send", ""],
+      ],
+    );
     assert.deepEqual(result, { action: "accept", content: { a: "alpha", c: false } });
   });
 
@@ -121,12 +151,23 @@ describe("a form in the terminal", () => {
   });
 
   test("!no declines, Ctrl-C cancels, and neither sends content", async () => {
-    assert.deepEqual((await fill(form({ a: { type: "string" }, b: { type: "string" } }), [["text", "1"], ["text", "!no"]])).result, { action: "decline" });
+    assert.deepEqual(
+      (
+        await fill(form({ a: { type: "string" }, b: { type: "string" } }), [
+          ["text", "1"],
+          ["text", "!no"],
+        ])
+      ).result,
+      { action: "decline" },
+    );
     assert.deepEqual((await fill(form({ a: { type: "string" } }), [["text", "^C"]])).result, { action: "cancel" });
   });
 
   test("wrong answers end in cancel, not in an endless loop", async () => {
-    const { result } = await fill(form({ n: { type: "number" } }, ["n"]), Array.from({ length: 5 }, () => ["number", "x"] as const));
+    const { result } = await fill(
+      form({ n: { type: "number" } }, ["n"]),
+      Array.from({ length: 5 }, () => ["number", "x"] as const),
+    );
     assert.deepEqual(result, { action: "cancel" });
   });
 
@@ -137,7 +178,10 @@ describe("a form in the terminal", () => {
   });
 
   test("--yes answers with defaults, and never makes up a required value", async () => {
-    const defaults = await fill(form({ a: { type: "string", default: "x" }, b: { type: "string" } }, ["a"]), [], { interactive: false, yes: true });
+    const defaults = await fill(form({ a: { type: "string", default: "x" }, b: { type: "string" } }, ["a"]), [], {
+      interactive: false,
+      yes: true,
+    });
     assert.deepEqual(defaults.result, { action: "accept", content: { a: "x" } });
     const typed = await fill(form({ confirm: { type: "string" } }, ["confirm"]), [], { interactive: false, yes: true });
     assert.deepEqual(typed.result, { action: "decline" });
@@ -145,10 +189,13 @@ describe("a form in the terminal", () => {
 
   test("escapes in the message, a title or a choice do not reach the screen, and a message cannot pass for a question of ours", async () => {
     const { messages } = await fill(
-      form({ a: { type: "string", title: "T\u001b[2J", description: "d\u009b1A", oneOf: [{ const: "v", title: "c\u001b]0;x\u0007" }] } }, ["a"], "Hi\nOpen it? [y/N]\u001b[1A"),
+      form(
+        { a: { type: "string", title: "T\u001b[2J", description: "d\u009b1A", oneOf: [{ const: "v", title: "c\u001b]0;x\u0007" }] } },
+        ["a"],
+        "Hi\nOpen it? [y/N]\u001b[1A",
+      ),
       [["number", "1"]],
     );
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: what must not be there (readline's own moves end in J, K, G or H)
     assert.doesNotMatch(messages.replace(/\u001b\[(\d*[GJK]|\?2004[hl])/g, ""), /[\u0007\u001b\u009b]/);
     assert.match(messages, /\| Hi\n\| Open it\? \[y\/N\]\n/);
   });
@@ -159,8 +206,14 @@ describe("a form in the terminal", () => {
       ["y or n", "n"],
     ]);
     const elicitor = createElicitor({ terminal: someone.terminal, pages: NO_PAGES, asker: () => "x", yes: false });
-    const both = await Promise.all([elicitor.answer(form({ a: { type: "string" } }, ["a"])), elicitor.answer(form({ b: { type: "boolean" } }, ["b"]))]);
-    assert.deepEqual(both.map(({ content }) => content), [{ a: "first" }, { b: false }]);
+    const both = await Promise.all([
+      elicitor.answer(form({ a: { type: "string" } }, ["a"])),
+      elicitor.answer(form({ b: { type: "boolean" } }, ["b"])),
+    ]);
+    assert.deepEqual(
+      both.map(({ content }) => content),
+      [{ a: "first" }, { b: false }],
+    );
     assert.deepEqual(someone.surprises, []);
   });
 

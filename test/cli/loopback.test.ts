@@ -30,7 +30,10 @@ describe("the end of a sign-in on this machine", () => {
   test("the callback with the right state is taken, and the page waits for how it ended", () =>
     withLoopback(async (loopback) => {
       assert.match(loopback.redirectUrl, /^http:\/\/127\.0\.0\.1:\d+\/callback$/);
-      for (const [outcome, words] of [["done", /You are signed in/], ["failed", /did not work/]] as const) {
+      for (const [outcome, words] of [
+        ["done", /You are signed in/],
+        ["failed", /did not work/],
+      ] as const) {
         const waited = loopback.wait("s1", never);
         const page = fetch(`${loopback.redirectUrl}?code=c1&state=s1&iss=i`);
         const callback = await waited;

@@ -7,7 +7,11 @@ import { person, type Script } from "./support.js";
 
 const SERVER = "https://vault.example";
 
-async function offer(url: string, script: Script, more: Partial<PageOptions> & { interactive?: boolean; assume?: "yes" | "no"; server?: string } = {}) {
+async function offer(
+  url: string,
+  script: Script,
+  more: Partial<PageOptions> & { interactive?: boolean; assume?: "yes" | "no"; server?: string } = {},
+) {
   const someone = person(script, { interactive: more.interactive ?? true });
   const opened: string[] = [];
   const pages = createPages({
@@ -19,7 +23,12 @@ async function offer(url: string, script: Script, more: Partial<PageOptions> & {
     server: more.server ?? SERVER,
     options: { yes: more.yes ?? false, noBrowser: more.noBrowser ?? false },
   });
-  const outcome = await pages.offer({ introduction: 'The server "x" asks you to open a page. It says:', words: "Connect Gmail", url, assume: more.assume ?? "no" });
+  const outcome = await pages.offer({
+    introduction: 'The server "x" asks you to open a page. It says:',
+    words: "Connect Gmail",
+    url,
+    assume: more.assume ?? "no",
+  });
   assert.deepEqual(someone.surprises, []);
   assert.equal(someone.left(), 0);
   return { outcome, opened, messages: someone.messages() };
@@ -31,12 +40,19 @@ describe("a page that a server asks to open", () => {
     const { outcome, opened, messages } = await offer(url, [["Open it in your browser? [y/N]", "y"]]);
     assert.equal(outcome, "opened");
     assert.deepEqual(opened, [url]);
-    assert.match(messages, /The server "x" asks[^]*\| Connect Gmail[^]*Host:\n {2}vault\.example\nFull address:\n {2}https:[^]*Open it in your browser\? \[y\/N\]/);
+    assert.match(
+      messages,
+      /The server "x" asks[\s\S]*\| Connect Gmail[\s\S]*Host:\n {2}vault\.example\nFull address:\n {2}https:[\s\S]*Open it in your browser\? \[y\/N\]/,
+    );
     assert.ok(messages.includes(`\n  ${url}\n`));
     assert.doesNotMatch(messages, /Careful/);
   });
 
-  for (const [answer, outcome] of [["n", "declined"], ["", "declined"], ["^C", "interrupted"]] as const) {
+  for (const [answer, outcome] of [
+    ["n", "declined"],
+    ["", "declined"],
+    ["^C", "interrupted"],
+  ] as const) {
     test(`${answer === "" ? "Enter" : answer}: ${outcome}, and nothing opens`, async () => {
       const result = await offer(`${SERVER}/connect/t`, [["Open it", answer]]);
       assert.equal(result.outcome, outcome);
@@ -60,7 +76,10 @@ describe("a page that a server asks to open", () => {
     assert.match((await offer("http://vault.example/", [["[y/N]", "n"]])).messages, /starts with http:/);
     const local = await offer("http://127.0.0.1:3000/connect/t", [["[y/N]", "n"]], { server: "http://localhost:3000" });
     assert.doesNotMatch(local.messages, /Careful/);
-    assert.match((await offer("http://127.0.0.1:3001/", [["[y/N]", "n"]], { server: "http://localhost:3000" })).messages, /Careful: this page is on 127\.0\.0\.1:3001/);
+    assert.match(
+      (await offer("http://127.0.0.1:3001/", [["[y/N]", "n"]], { server: "http://localhost:3000" })).messages,
+      /Careful: this page is on 127\.0\.0\.1:3001/,
+    );
   });
 
   for (const url of ["javascript:alert(1)", "file:///etc/passwd", "vscode://x", "https://vault.example@evil.test/", "not a url"]) {
@@ -89,7 +108,11 @@ describe("a page that a server asks to open", () => {
   });
 
   test("answers that are neither yes nor no end in no", async () => {
-    const { outcome } = await offer(`${SERVER}/c`, [["Open", "sure"], ["Open", "ok"], ["Open", "1"]]);
+    const { outcome } = await offer(`${SERVER}/c`, [
+      ["Open", "sure"],
+      ["Open", "ok"],
+      ["Open", "1"],
+    ]);
     assert.equal(outcome, "declined");
   });
 

@@ -36,7 +36,10 @@ export function person(script: Script, options: { interactive?: boolean; columns
   let printed = "";
   output.on("data", (chunk: Buffer) => (printed += chunk.toString()));
   messages.on("data", (chunk: Buffer) => (said += chunk.toString()));
-  const terminal = createTerminal({ input, output, messages, interactive: options.interactive ?? true, columns: options.columns }, { clock: systemClock, signal: stop.signal });
+  const terminal = createTerminal(
+    { input, output, messages, interactive: options.interactive ?? true, columns: options.columns },
+    { clock: systemClock, signal: stop.signal },
+  );
   const ask = terminal.ask;
   return {
     terminal: {
@@ -82,6 +85,7 @@ export interface CliOptions {
 export async function runCommand(args: string[], options: CliOptions): Promise<CliRun> {
   const someone = person(options.script ?? [], { interactive: options.interactive ?? true });
   const opened: string[] = [];
+  const browsing: Promise<unknown>[] = [];
   void options.stopAfter?.then(() => someone.stop.abort(new Error("SIGINT")));
   const context: CliContext = {
     environment: {
@@ -96,13 +100,14 @@ export async function runCommand(args: string[], options: CliOptions): Promise<C
     signal: someone.stop.signal,
     open: async (url) => {
       opened.push(url.href);
-      void options.browse?.(url).catch(() => undefined);
+      if (options.browse) browsing.push(options.browse(url));
       return true;
     },
     version: "0.0.0-test",
     readInput: async () => options.input ?? "",
   };
   const code = await runCli(args, context);
+  await Promise.all(browsing);
   return { code, stdout: someone.output(), stderr: someone.messages(), opened, surprises: someone.surprises };
 }
 

@@ -53,7 +53,11 @@ describe("the file of a sign-in", () => {
       assert.equal((await readdir(join(home, "sign-ins"))).length, 1);
     }));
 
-  for (const [name, content] of [["half a file", '{"version":1,"ser'], ["another format", '{"version":2}'], ["tokens of another shape", '{"version":1,"server":"http://localhost:3000/mcp","tokens":5}']] as const) {
+  for (const [name, content] of [
+    ["half a file", '{"version":1,"ser'],
+    ["another format", '{"version":2}'],
+    ["tokens of another shape", '{"version":1,"server":"http://localhost:3000/mcp","tokens":5}'],
+  ] as const) {
     test(`${name} counts as not signed in`, () =>
       withFolder(async (home) => {
         await store(home).save({ tokens: TOKENS });

@@ -19,7 +19,19 @@ const SCHEMA = {
 
 describe("--arg", () => {
   test("is read by the tool's schema", () => {
-    const given = ["max=5", "share=0.5", "text=007", "maybe=null", "flag=true", "to=a@x.example", "to=b@x.example", "counts=1", "more={\"a\":1}", "either=5", "unknown=5"];
+    const given = [
+      "max=5",
+      "share=0.5",
+      "text=007",
+      "maybe=null",
+      "flag=true",
+      "to=a@x.example",
+      "to=b@x.example",
+      "counts=1",
+      'more={"a":1}',
+      "either=5",
+      "unknown=5",
+    ];
     assert.deepEqual(readToolArguments(SCHEMA, given, undefined), {
       max: 5,
       share: 0.5,
