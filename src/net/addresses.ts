@@ -37,12 +37,16 @@ function kindOf(address: Address): AddressKind {
 
 function parse(text: string): Address | null {
   try {
-    const address = ipaddr.process(text);
-    if (address instanceof ipaddr.IPv6) delete address.zoneId;
-    return address;
+    return ipaddr.process(text.includes(":") ? canonicalIpv6(text) : text);
   } catch {
     return null;
   }
+}
+
+/** As the operating system reads it: ipaddr.js takes `::8.8.8.8` for the mapped form of 8.8.8.8. A zone does not change the range. */
+function canonicalIpv6(text: string): string {
+  const address = text.replace(/%[\w.-]+$/, "");
+  return new URL(`http://[${address}]`).hostname.slice(1, -1);
 }
 
 /** The IPv4 addresses that an IPv6 address stands for. */
