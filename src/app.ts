@@ -141,7 +141,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       keys,
       users,
       sessions,
-      renderer: render,
+      render,
       egress,
       clock,
       log,
@@ -186,7 +186,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       }),
     );
     app.use(...sessions.middleware);
-    app.use(createSignInPages({ users, sessions, renderer: render, apps: authorization }));
+    app.use(createSignInPages({ users, sessions, render, apps: authorization }));
     app.use(createConnectPages(pageDeps));
     app.use(createConnectionsPages(pageDeps));
     app.use(createHomePage(pageDeps));

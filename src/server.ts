@@ -13,7 +13,7 @@ async function main(): Promise<void> {
   const read = readSettings(loadEnvironment(process.cwd()));
   if (!read.ok) return refuse(read.problems);
   const { settings } = read;
-  const log = createLog({ level: settings.logLevel, write: (line) => process.stdout.write(line) });
+  const log = createLog({ level: settings.logLevel, write: (line) => process.stdout.write(`${line}\n`) });
   const startedMs = systemClock.monotonic();
 
   let app: App;

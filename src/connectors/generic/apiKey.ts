@@ -62,6 +62,12 @@ export const genericApiKeySettings = z.strictObject({
 });
 type Settings = z.infer<typeof genericApiKeySettings>;
 
+const KEY_FIELD = [{ name: "api_key", title: "API key", secret: true }];
+const BASIC_FIELDS = [
+  { name: "username", title: "User name", secret: false },
+  { name: "password", title: "Password or key", secret: true },
+];
+
 export const genericApiKey: Connector = {
   name: "generic-api-key",
   title: "API key",
@@ -87,12 +93,6 @@ function methodFor(settings: Settings): ApiKeyMethod {
     identity: null,
   };
 }
-
-const KEY_FIELD = [{ name: "api_key", title: "API key", secret: true }];
-const BASIC_FIELDS = [
-  { name: "username", title: "User name", secret: false },
-  { name: "password", title: "Password or key", secret: true },
-];
 
 function placementFor(given: Settings["api_key"]): KeyPlacement {
   if (!given || given.in === "header") {
