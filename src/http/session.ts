@@ -27,8 +27,8 @@ export interface Sessions {
   middleware: RequestHandler[];
   /** Gives the browser a new session id and keeps the way back. Another person was signed in: their session ends first. */
   signIn(req: Request, sub: string): Promise<void>;
-  /** Ends the session. With `wayBack` (an own path) a new, empty one begins that keeps it for the next sign-in. */
-  signOut(req: Request, res: Response, options?: { wayBack?: string }): Promise<void>;
+  /** Ends the session of this browser. Pages after it begin a new one. */
+  signOut(req: Request, res: Response): Promise<void>;
   /** Ends every session of the person, on all browsers. */
   endSessionsOf(sub: string): Promise<void>;
   /** After the body parser, on every POST of a form. */
@@ -144,16 +144,10 @@ export function createSessions(deps: SessionDeps): Sessions {
       if (person !== null) people.set(req, person);
       await save(req);
     },
-    signOut: async (req, res, options = {}) => {
+    signOut: async (req, res) => {
       await ended(req, res, req.session?.sub ?? null);
-      if (options.wayBack === undefined) {
-        await destroy(req);
-        res.clearCookie(cookieName, cookie);
-      } else {
-        await regenerate(req);
-        keepWayBack(req, options.wayBack);
-        await save(req);
-      }
+      await destroy(req);
+      res.clearCookie(cookieName, cookie);
     },
     endSessionsOf: (sub) => store.endAllOf(sub),
   };
