@@ -46,9 +46,9 @@ function messageOf(issue: z.core.$ZodIssue, args: Record<string, unknown>): stri
     case "invalid_type":
       return isMissing(issue.path, args) ? "is required" : `must be ${article(issue.expected)}`;
     case "too_big":
-      return `must be at most ${String(issue.maximum)}${unitOf(issue.origin)}`;
+      return limit("at most", issue.maximum, issue.origin);
     case "too_small":
-      return `must be at least ${String(issue.minimum)}${unitOf(issue.origin)}`;
+      return limit("at least", issue.minimum, issue.origin);
     case "invalid_format":
       return `is not a valid ${/^[\w-]{1,40}$/.test(issue.format) ? issue.format : "value"}`;
     case "not_multiple_of":
@@ -56,7 +56,7 @@ function messageOf(issue: z.core.$ZodIssue, args: Record<string, unknown>): stri
     case "invalid_value":
       return `must be one of ${issue.values.map((value) => JSON.stringify(String(value))).join(", ")}`;
     case "unrecognized_keys":
-      return "has fields that this tool does not know";
+      return "must not hold fields that this tool does not know";
     case "custom":
       return issue.message;
     default:
@@ -77,6 +77,7 @@ function article(expected: string): string {
   return /^[aeio]/.test(expected) ? `an ${expected}` : `a ${expected}`;
 }
 
-function unitOf(origin: string): string {
-  return origin === "string" ? " characters long" : origin === "array" || origin === "set" ? " items long" : "";
+function limit(bound: "at most" | "at least", count: number | bigint, origin: string): string {
+  const unit = origin === "string" ? "character" : origin === "array" || origin === "set" ? "item" : null;
+  return unit === null ? `must be ${bound} ${count}` : `must have ${bound} ${count} ${unit}${Number(count) === 1 ? "" : "s"}`;
 }
