@@ -11,6 +11,7 @@ import { DatabaseRefusal } from "./refusal.js";
 export const DIRECTORY_BYTES_MAX = 90;
 /** A process that accepts but does not answer is alive (stopped, or busy in a long query): it keeps the directory. */
 const ANSWER_MS = 3_000;
+const RETRY_MS = 10;
 
 const PREFIX = "lock-";
 const CANDIDATE = "c";
@@ -66,27 +67,32 @@ async function socketsIn(directory: string): Promise<string[]> {
 /** `waitFor` says whether an answer is worth waiting for its change. */
 async function ask(path: string, clock: Clock, waitFor: (answer: string) => boolean): Promise<"gone" | "alive"> {
   const deadline = clock.deadline(ANSWER_MS);
+  for (;;) {
+    const state = await askOnce(path, deadline, waitFor);
+    if (state !== "reset") return state;
+    await clock.sleep(RETRY_MS);
+  }
+}
+
+/** `reset`: it closed while we were connecting, most likely on its way out; the next question tells. */
+function askOnce(path: string, deadline: AbortSignal, waitFor: (answer: string) => boolean): Promise<"gone" | "alive" | "reset"> {
   return new Promise((resolve) => {
     const socket = createConnection(path);
-    let isConnected = false;
-    let answer = "";
-    const finish = (state: "gone" | "alive"): void => {
+    const finish = (state: "gone" | "alive" | "reset"): void => {
       deadline.removeEventListener("abort", onDeadline);
       socket.destroy();
       resolve(state);
     };
     const onDeadline = (): void => finish("alive");
     deadline.addEventListener("abort", onDeadline);
-    socket.on("connect", () => {
-      isConnected = true;
-    });
     socket.on("data", (bytes) => {
-      answer = bytes.toString("latin1").slice(-1);
-      if (!waitFor(answer)) finish("alive");
+      if (!waitFor(bytes.toString("latin1").slice(-1))) finish("alive");
     });
     socket.on("error", (error: NodeJS.ErrnoException) => {
-      const isDead = error.code === "ECONNREFUSED" || error.code === "ENOENT" || isConnected;
-      finish(isDead ? "gone" : "alive");
+      if (deadline.aborted) finish("alive");
+      else if (error.code === "ECONNREFUSED" || error.code === "ENOENT") finish("gone");
+      else if (error.code === "ECONNRESET" || error.code === "EPIPE") finish("reset");
+      else finish("alive");
     });
     socket.on("close", () => finish("gone"));
   });

@@ -12,9 +12,9 @@ import { systemClock } from "../../src/clock.js";
 import { secret } from "../../src/crypto/secret.js";
 import { type Database, openDatabase } from "../../src/db/client.js";
 import { MIGRATIONS_DIRECTORY } from "../../src/db/migrate.js";
-import { createLog, type Log } from "../../src/log.js";
+import { silentLog } from "./silentLog.js";
 
-export const silentLog: Log = createLog({ level: "silent", write: () => {} });
+export { silentLog };
 
 /** Raise it when the templates are made differently. */
 const TEMPLATE_VERSION = 1;
