@@ -77,9 +77,9 @@ export function allowFormAction(res: Response, ...sources: string[]): void {
   );
 }
 
-/** An origin, `https://*.host`, or a private-use scheme of a native client: nothing that could end the directive or open it to all. */
+/** An origin, `https://*.host`, `https:`, or a private-use scheme of a native client: nothing that could end the directive or open it to plain http. */
 function isSource(source: string): boolean {
-  return /^https?:\/\/(\*\.)?[a-z0-9.-]+(:\d{1,5})?$|^https?:\/\/\[[0-9a-f:]+\](:\d{1,5})?$|^(?!https?:|javascript:|data:|blob:|file:)[a-z][a-z0-9+.-]*:$/.test(source);
+  return source === "https:" || /^https?:\/\/(\*\.)?[a-z0-9.-]+(:\d{1,5})?$|^https?:\/\/\[[0-9a-f:]+\](:\d{1,5})?$|^(?!https?:|javascript:|data:|blob:|file:)[a-z][a-z0-9+.-]*:$/.test(source);
 }
 
 function forBrowsers(req: Request): boolean {

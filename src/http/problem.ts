@@ -112,7 +112,9 @@ function marksOf(thrown: unknown): { status: number | null; type: string | null;
 
 function report(log: Log, req: Request, error: OutbandError): void {
   const fields = { requestId: getRequestId(req), method: req.method, errorCode: error.code, status: error.status };
-  if (error.status >= 500) log.error("request failed", { ...fields, reason: error.reason, error: error.cause });
+  // The log knows what of an Error may be printed; anything else that was thrown is somebody's text.
+  const cause = error.cause instanceof Error ? error.cause : typeof error.cause;
+  if (error.status >= 500) log.error("request failed", { ...fields, reason: error.reason, error: cause });
   else log.debug("request refused", { ...fields, reason: error.reason });
 }
 
@@ -138,7 +140,7 @@ interface PageWords {
 
 /** Where a page says more than the table's sentence. */
 const PAGE_WORDS: Partial<Record<ErrorCode, PageWords>> = {
-  not_found: { heading: "Page not found", sentence: "There is nothing at this address.", advice: "Check that the whole link was copied. A link that an assistant gave you can be asked for again there." },
+  not_found: { heading: "Page not found", sentence: "There is nothing at this address.", advice: "Check that the whole link was copied. If an assistant gave it to you, ask it for a new one." },
   csrf_failed: { heading: "This form is out of date", sentence: "Nothing was changed.", advice: "Go back, reload the page and try again." },
   forbidden: { heading: "Not allowed" },
   unauthorized: { heading: "Please sign in", sentence: "This page is for signed-in people." },

@@ -9,7 +9,7 @@ import { createBrowserBinding } from "./browser.js";
 import { createCallbackPages } from "./callback.js";
 import { showFailure, showOutcome, showUsed } from "./outcome.js";
 import { formBody, formText, needPerson, pathText, personOf, principalOf, type PageDeps } from "./page.js";
-import { askerOf, labelWords, scopesLeftOut, scopeWords, statusWords } from "./words.js";
+import { askerOf, labelWords, scopesLeftOut, scopeWords, type ScopeWords, statusWords } from "./words.js";
 
 export function createConnectPages(deps: PageDeps): Router {
   const { vault, session, render } = deps;
@@ -81,14 +81,15 @@ export function createConnectPages(deps: PageDeps): Router {
     const connector = deps.connectorOf(connection);
     const person = personOf(session, req);
     const data = {
-      title: `Connect ${link.connectionTitle}`,
+      title: `${errors === NO_ERRORS ? "" : "Error: "}Connect ${link.connectionTitle}`,
+      // A task page: nothing here leads elsewhere but its own buttons.
+      bare: true,
       link,
       token: pathText(req, "token"),
       who: person.name ? { name: person.name, email: person.email } : { name: person.email, email: null },
       asker: askerOf(link),
       label: link.label === "" ? null : labelWords(link.label),
-      required: scopeWords([...link.scopesRequired, ...baseScopes(connector)], connector),
-      optional: scopeWords(link.scopesRequested.filter((scope) => !link.scopesRequired.includes(scope)), connector),
+      possible: possibleWords(link, connector),
       leftOut: scopesLeftOut([...link.scopesRequested, ...link.scopesRequired], connector),
       host: hostOf(connection, connector),
       errors,
@@ -132,16 +133,25 @@ function readKey(req: Request, method: ApiKeyMethod): { fields: Record<string, s
   const fields: Record<string, string> = {};
   const wrong = new Map<string, string>();
   for (const field of method.fields) {
-    const cleaned = cleanField(formText(req, `field.${field.name}`));
-    if (cleaned.ok) fields[field.name] = cleaned.value;
+    const typed = formText(req, `field.${field.name}`);
+    const cleaned = cleanField(typed);
+    if (typed.trim() === "") wrong.set(field.name, "Fill this in.");
+    else if (cleaned.ok) fields[field.name] = cleaned.value;
     else wrong.set(field.name, cleaned.problem);
   }
   return { fields, errors: { fields: wrong, whole: null } };
 }
 
-/** Asked for with every grant, to learn whose account it is. */
-function baseScopes(connector: Connector): readonly string[] {
-  return connector.method.kind === "oauth" ? connector.method.baseScopes : [];
+/** Needed first, then what may be left out, then what every grant asks for to learn whose account it is. */
+function possibleWords(link: LinkView, connector: Connector): (ScopeWords & { optional: boolean })[] {
+  const base = connector.method.kind === "oauth" ? connector.method.baseScopes : [];
+  const parts = [
+    { scopes: link.scopesRequired, optional: false },
+    { scopes: link.scopesRequested.filter((scope) => !link.scopesRequired.includes(scope) && !base.includes(scope)), optional: true },
+    { scopes: base, optional: false },
+  ];
+  const words = parts.flatMap(({ scopes, optional }) => scopeWords(scopes, connector).map((scope) => ({ ...scope, optional })));
+  return words.filter((scope, at) => words.findIndex(({ title }) => title === scope.title) === at);
 }
 
 /** The host that the browser, or the key, goes to next. */
@@ -153,13 +163,16 @@ function hostOf(connection: ConnectionView, connector: Connector): string {
 
 /**
  * Where the form may lead: the provider (with its own subdomains: Slack goes on to the workspace's), and, when the
- * provider asks nothing and answers at once, the app that the person returns to. All are hops of one submission.
+ * provider asks nothing and answers at once, the app that the person returns to. All are hops of one submission, and
+ * Chromium stops at the first that is not named, without a word to the person. An operator's own provider may hand on to
+ * hosts that nobody declared (a company's sign-in), hence https there.
  */
 function formTargets(connection: ConnectionView, connector: Connector, link: LinkView): string[] {
   const endpoints = { ...connector.endpoints, ...connection.endpoints };
   const origins = [endpoints.authorization, endpoints.issuer].flatMap((url) => originsOf(url ?? null));
   const subdomains = origins.filter((origin) => origin.startsWith("https://")).map((origin) => origin.replace("https://", "https://*."));
-  return [...origins, ...subdomains, ...originsOf(link.returnTo)];
+  const anywhere = connection.connector.startsWith("generic-") ? ["https:"] : [];
+  return [...origins, ...subdomains, ...anywhere, ...originsOf(link.returnTo)];
 }
 
 function originsOf(url: string | null): string[] {

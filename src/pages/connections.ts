@@ -82,13 +82,13 @@ export function createConnectionsPages(deps: PageDeps): Router {
       }))
       // What is switched off is worth a card only to somebody who has an account on it.
       .filter((group) => group.connection.enabled || group.accounts.length > 0);
-    render.page(req, res, "connections", { title: "Your connections", shape: "wide", section: "connections", groups, done: doneOf(req) }, { status: wrong ? 422 : 200 });
+    render.page(req, res, "connections", { title: `${wrong ? "Error: " : ""}Your connections`, shape: "wide", section: "connections", groups, done: doneOf(req) }, { status: wrong ? 422 : 200 });
   }
 
   async function showAccount(req: Request, res: Response, account: AccountView, problem: string | null = null): Promise<void> {
     const connection = await vault.connections.get(account.connectionName);
     const permissions = connection ? scopeWords(account.scopes, deps.connectorOf(connection)) : [];
-    const data = { title: `${account.connectionTitle} account`, section: "connections" as const, account: accountWords(account), permissions, method: connection?.method ?? "oauth", enabled: connection?.enabled ?? false, problem, done: doneOf(req) };
+    const data = { title: `${problem === null ? "" : "Error: "}${account.connectionTitle} account`, section: "connections" as const, account: accountWords(account), permissions, method: connection?.method ?? "oauth", enabled: connection?.enabled ?? false, problem, done: doneOf(req) };
     render.page(req, res, "connectionAccount", data, { status: problem === null ? 200 : 422 });
   }
 

@@ -22,6 +22,7 @@ export function showOutcome(deps: OutcomeDeps, req: Request, res: Response, outc
   }
   deps.render.page(req, res, "connected", {
     title: `${account.connectionTitle} connected`,
+    bare: true,
     link,
     asker: askerOf(link),
     upstream: upstreamName(account),
@@ -41,6 +42,7 @@ export function showFailure(deps: OutcomeDeps, req: Request, res: Response, fail
     "connectFailed",
     {
       title: words.heading(title),
+      bare: true,
       words: { heading: words.heading(title), sentence: words.sentence(title), advice: words.advice, tone: words.tone },
       missing: missing.map((scope) => scope.title),
       link: own,
@@ -55,7 +57,7 @@ export function showFailure(deps: OutcomeDeps, req: Request, res: Response, fail
 
 /** A link that did its work, opened again: what became of the account since is what counts. */
 export function showUsed(deps: OutcomeDeps, req: Request, res: Response, link: LinkView, sentence: string | null): void {
-  deps.render.page(req, res, "connectUsed", { title: "This link was already used", link, sentence }, { status: 410 });
+  deps.render.page(req, res, "connectUsed", { title: "This link was already used", bare: true, link, sentence }, { status: 410 });
 }
 
 /** `return_to` with the link's id and the caller's state. The vault checked its origin when the link was made. */

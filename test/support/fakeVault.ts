@@ -41,7 +41,7 @@ export function connectionView(more: Partial<ConnectionView> & { name: string; t
   };
 }
 
-export function accountView(more: Partial<AccountView> & { id: string; identifier: string }): AccountView {
+export function accountView(more: Omit<Partial<AccountView>, "id" | "identifier"> & { id: string; identifier: string }): AccountView {
   return {
     connectionName: "gmail",
     connectionTitle: "Gmail",
@@ -64,7 +64,7 @@ export function accountView(more: Partial<AccountView> & { id: string; identifie
   };
 }
 
-export function linkView(more: Partial<LinkView> & { id: string; identifier: string }): LinkView {
+export function linkView(more: Omit<Partial<LinkView>, "id" | "identifier"> & { id: string; identifier: string }): LinkView {
   return {
     accountId: "ca_1" as AccountId,
     connectionName: "gmail",
