@@ -13,7 +13,7 @@ export const apiPath = z
   .string()
   .min(1)
   .max(500)
-  .regex(/^\/[^\s\\#]*$/, "must begin with / and hold no white space, \\ or #");
+  .regex(/^\/(?!\/)[^\s\\#]*$/, "must begin with one / and hold no white space, \\ or #");
 
 /** Contract, section 7. */
 export const genericOAuthSettings = z.strictObject({
