@@ -23,7 +23,7 @@ export function outsideText(text: string, charactersMax = 80): string {
     .slice(0, charactersMax * 8)
     .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
     // The joiners U+200C and U+200D are format characters too, but Persian and family emojis need them.
-    .replace(/(?![\u200c\u200d])[\p{Cf}\p{Co}\p{Cs}\u{e0100}-\u{e01ef}]/gu, "")
+    .replace(/(?!\u200c|\u200d)[\p{Cf}\p{Co}\p{Cs}]|[\u{e0100}-\u{e01ef}]/gu, "")
     .replace(/\s+/g, " ")
     .trim();
   const characters = [...clean];

@@ -11,10 +11,16 @@ import { askerOf, labelWords, statusWords, upstreamName } from "./words.js";
 type OutcomeDeps = Pick<PageDeps, "render" | "session">;
 
 export function showOutcome(deps: OutcomeDeps, req: Request, res: Response, outcome: LinkOutcome): void {
-  if (outcome.kind === "failed") return showFailure(deps, req, res, outcome.failure, outcome.link, outcome.missing);
+  if (outcome.kind === "failed") {
+    showFailure(deps, req, res, outcome.failure, outcome.link, outcome.missing);
+    return;
+  }
   const { link, account } = outcome;
   // A doubled callback may come long after: the row, not the memory of a success, says what is true now.
-  if (account.status !== "ACTIVE") return showUsed(deps, req, res, link, statusWords(account, account.connectionTitle).sentence);
+  if (account.status !== "ACTIVE") {
+    showUsed(deps, req, res, link, statusWords(account, account.connectionTitle).sentence);
+    return;
+  }
   const back = wayBack(link);
   if (back) {
     res.status(303).location(back).end();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, beforeEach, test } from "node:test";
 import { FAILURES } from "../../src/pages/linkFailures.js";
 import type { LinkFailure } from "../../src/vault/front.js";
-import { accountView, connectionView, linkView } from "../support/fakeVault.js";
+import { accountView, connectionView, linkView, onlyInput } from "../support/fakeVault.js";
 import { MAIL_READ, PAGE_CONNECTORS } from "../support/pageConnectors.js";
 import { openPageSite } from "../support/pageSite.js";
 
@@ -29,7 +29,7 @@ const fail = (failure: LinkFailure, own = link, missing: { name: string; title: 
 test("the vault gets the address below PUBLIC_URL, this browser's value and the signed-in person, whatever Host says", async () => {
   site.answer.callback = { kind: "connected", link, account, repeated: false };
   await site.visit(ANSWER, { ...IN, headers: { "x-forwarded-host": "evil.test", "x-forwarded-proto": "https" } });
-  const { connectionName, url, person, browser } = site.calls[0]?.input as { connectionName: string; url: URL; person: unknown; browser: string };
+  const { connectionName, url, person, browser } = onlyInput<{ connectionName: string; url: URL; person: unknown; browser: string }>(site);
   assert.equal(connectionName, "gmail");
   assert.equal(url.href, `${site.origin}${ANSWER}`);
   assert.deepEqual(person, { kind: "browser", sub: "ann", role: "user" });
@@ -107,7 +107,7 @@ test("to a wrong person or browser nothing of the link is shown", async () => {
 test("a browser without our cookie is judged by the vault at once; no sign-in stands in between", async () => {
   fail("wrong_browser");
   assert.equal((await site.visit(ANSWER)).status, 403);
-  assert.deepEqual({ ...(site.calls[0]?.input as object), url: null }, { connectionName: "gmail", url: null, person: null, browser: null });
+  assert.deepEqual({ ...onlyInput<object>(site), url: null }, { connectionName: "gmail", url: null, person: null, browser: null });
 });
 
 test("the right browser whose session ended signs in first and comes back with its answer; nothing is exchanged before", async () => {

@@ -3,7 +3,7 @@ import { after, beforeEach, test } from "node:test";
 import { OutbandError } from "../../src/errors.js";
 import { statusWords } from "../../src/pages/words.js";
 import type { AccountView, LinkRequest, StatusReason } from "../../src/vault/types.js";
-import { accountView, connectionView, linkView } from "../support/fakeVault.js";
+import { accountView, connectionView, linkView, onlyInput } from "../support/fakeVault.js";
 import { MAIL_READ, PAGE_CONNECTORS } from "../support/pageConnectors.js";
 import { openPageSite, type Answer } from "../support/pageSite.js";
 
@@ -30,7 +30,7 @@ beforeEach(() => {
   ]);
 });
 
-const asked = (): LinkRequest => (site.calls[0]?.input as { request: LinkRequest }).request;
+const asked = (): LinkRequest => onlyInput<{ request: LinkRequest }>(site).request;
 
 function assertGoesToFreshLink(answer: Answer): void {
   assert.equal(answer.status, 303);
@@ -123,7 +123,7 @@ test("the account's page shows its permissions in plain words and its label in a
 test("a rename keeps the person on the page; a label that is taken or odd is said at the field, escaped", async () => {
   const renamed = await site.visit("/connections/ca_2/label", { as: "ann", form: { label: " office " } });
   assert.equal(renamed.headers.get("location"), "/connections/ca_2?done=renamed");
-  assert.equal((site.calls[0]?.input as { label: string }).label, "office");
+  assert.equal(onlyInput<{ label: string }>(site).label, "office");
   site.renameError = new OutbandError("already_exists");
   assert.match((await site.visit("/connections/ca_2/label", { as: "ann", form: { label: "x" } })).text, /already have an account with this label/);
   site.renameError = new OutbandError("invalid_request", { problems: [{ path: "label", message: "Too <odd>." }] });
@@ -145,7 +145,7 @@ test("disconnect asks first: the GET changes nothing, the POST does it once", as
 test("what is already disconnected can be removed from the list", async () => {
   assert.match((await site.visit("/connections/ca_3/disconnect", { as: "ann" })).text, /Remove this entry\?/);
   await site.visit("/connections/ca_3/disconnect", { as: "ann", form: {} });
-  assert.deepEqual((site.calls[0]?.input as { options: unknown }).options, { purge: true });
+  assert.deepEqual(onlyInput<{ options: unknown }>(site).options, { purge: true });
 });
 
 test("no change without the form's token", async () => {

@@ -1,5 +1,6 @@
 // A vault in memory for the unit tests of the pages: it keeps what it was asked, and answers what a test told it to.
 // It proves nothing about the vault; the journeys use the real one.
+import assert from "node:assert/strict";
 import { OutbandError } from "../../src/errors.js";
 import { asIdentifier, type AccountId, type ConnectionId, type LinkId } from "../../src/ids.js";
 import type { LinkOutcome, LinksDoor, Vault } from "../../src/vault/front.js";
@@ -86,6 +87,12 @@ export function linkView(more: Omit<Partial<LinkView>, "id" | "identifier"> & { 
     id: more.id as LinkId,
     identifier: asIdentifier(more.identifier),
   };
+}
+
+/** What the only call so far was given. */
+export function onlyInput<Input>(fake: Pick<FakeVault, "calls">): Input {
+  assert.equal(fake.calls.length, 1);
+  return fake.calls[0]?.input as Input;
 }
 
 export function createFakeVault(): FakeVault {
