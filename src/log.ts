@@ -97,7 +97,12 @@ function redactObject(value: object, depth: number, above: Set<object>): unknown
   const inside = new Set(above).add(value);
   if (Array.isArray(value)) return redactList(value, depth, inside);
   if (value instanceof Set) return redactList([...value], depth, inside);
-  if (value instanceof Map) return redactEntries([...value].map(([key, item]) => [String(key), item]), depth, inside);
+  if (value instanceof Map)
+    return redactEntries(
+      [...value].map(([key, item]) => [String(key), item]),
+      depth,
+      inside,
+    );
   const prototype: unknown = Object.getPrototypeOf(value);
   // Objects of a class (sockets, requests, clients, provider answers) hold more than anybody meant to log.
   if (prototype !== Object.prototype && prototype !== null) return `[${prototypeName(prototype)}]`;

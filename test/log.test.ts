@@ -42,7 +42,10 @@ test("lines under the level are not written, and silent writes nothing", () => {
   warn.log.info("b");
   warn.log.warn("c");
   warn.log.error("d");
-  assert.deepEqual(warn.lines.map((line) => (JSON.parse(line) as { message: string }).message), ["c", "d"]);
+  assert.deepEqual(
+    warn.lines.map((line) => (JSON.parse(line) as { message: string }).message),
+    ["c", "d"],
+  );
   const silent = capture("silent");
   silent.log.error("x");
   assert.equal(silent.lines.length, 0);
@@ -69,8 +72,13 @@ test("a Secret is never printed, in whatever shape it is logged", () => {
     `text with ${canary}`,
     inspect(canary),
     JSON.stringify({ canary }),
-    class Holder { canary = canary; },
-    new (class Holder { canary = canary; raw = CANARY; })(),
+    class Holder {
+      canary = canary;
+    },
+    new (class Holder {
+      canary = canary;
+      raw = CANARY;
+    })(),
     Buffer.from(CANARY),
     new TextEncoder().encode(CANARY),
     () => CANARY,
@@ -88,9 +96,37 @@ test("a Secret is never printed, in whatever shape it is logged", () => {
 
 test("a raw value under a key that names a secret is never printed", () => {
   const keys = [
-    "token", "accessToken", "refresh_token", "id-token", "clientSecret", "client_secret", "Authorization", "proxy-authorization", "cookie",
-    "Set-Cookie", "password", "adminPassword", "code", "state", "callerState", "code_verifier", "verifier", "apiKey", "api_key", "X-API-Key",
-    "key", "MASTER_KEY", "masterKey", "signature", "nonce", "sessionId", "mcp-session-id", "assertion", "credential", "tokenHash", "privateKey",
+    "token",
+    "accessToken",
+    "refresh_token",
+    "id-token",
+    "clientSecret",
+    "client_secret",
+    "Authorization",
+    "proxy-authorization",
+    "cookie",
+    "Set-Cookie",
+    "password",
+    "adminPassword",
+    "code",
+    "state",
+    "callerState",
+    "code_verifier",
+    "verifier",
+    "apiKey",
+    "api_key",
+    "X-API-Key",
+    "key",
+    "MASTER_KEY",
+    "masterKey",
+    "signature",
+    "nonce",
+    "sessionId",
+    "mcp-session-id",
+    "assertion",
+    "credential",
+    "tokenHash",
+    "privateKey",
   ];
   const { log, all } = capture();
   for (const key of keys) {
@@ -110,7 +146,19 @@ test("a raw value under a key that names a secret is never printed", () => {
 });
 
 test("keys that only tell about a secret stay readable", () => {
-  for (const key of ["keyId", "apiKeyId", "token_type", "tokenExpiresAt", "statusCode", "status", "connection", "accountId", "tool", "kid", "codec"]) {
+  for (const key of [
+    "keyId",
+    "apiKeyId",
+    "token_type",
+    "tokenExpiresAt",
+    "statusCode",
+    "status",
+    "connection",
+    "accountId",
+    "tool",
+    "kid",
+    "codec",
+  ]) {
     assert.equal(namesSecret(key), false, key);
   }
 });
@@ -118,9 +166,14 @@ test("keys that only tell about a secret stay readable", () => {
 test("of a foreign error only name, code and frames are printed: no message, no cause's body, no properties", () => {
   const { log, lines, all } = capture();
   const cause = Object.assign(new Error(`token answer ${CANARY}`), { body: { access_token: CANARY } });
-  const error = Object.assign(new Error(`first ${CANARY}\n    at ${CANARY} (x.js:1:1)\nthird ${CANARY}`, { cause }), { code: "ECONNRESET", headers: { authorization: CANARY } });
+  const error = Object.assign(new Error(`first ${CANARY}\n    at ${CANARY} (x.js:1:1)\nthird ${CANARY}`, { cause }), {
+    code: "ECONNRESET",
+    headers: { authorization: CANARY },
+  });
   log.error("failed", { error });
-  const line = only(lines) as { error: { name: string; code: string; message?: string; frames: string[]; cause: { name: string; frames: string[] } } };
+  const line = only(lines) as {
+    error: { name: string; code: string; message?: string; frames: string[]; cause: { name: string; frames: string[] } };
+  };
   assert.equal(line.error.name, "Error");
   assert.equal(line.error.code, "ECONNRESET");
   assert.equal(line.error.message, undefined);
@@ -189,7 +242,14 @@ test("a JWK, bytes, deep, circular and huge values are told, not printed", () =>
   const { log, lines } = capture();
   const ring: unknown[] = [];
   ring.push(ring);
-  log.info("x", { jwk: { kty: "oct", k: CANARY }, bytes: new Uint8Array(3), ring, many: Array.from({ length: 200 }, (_, n) => n), big: 10n, nan: Number.NaN });
+  log.info("x", {
+    jwk: { kty: "oct", k: CANARY },
+    bytes: new Uint8Array(3),
+    ring,
+    many: Array.from({ length: 200 }, (_, n) => n),
+    big: 10n,
+    nan: Number.NaN,
+  });
   const line = only(lines);
   assert.equal(line["jwk"], "[key]");
   assert.equal(line["bytes"], "[3 bytes]");
@@ -201,18 +261,27 @@ test("a JWK, bytes, deep, circular and huge values are told, not printed", () =>
 
 test("a field that throws when it is read does not end the caller's work", () => {
   const { log, lines } = capture();
-  log.info("x", { bad: { get value(): string { throw new Error(CANARY); } } });
+  log.info("x", {
+    bad: {
+      get value(): string {
+        throw new Error(CANARY);
+      },
+    },
+  });
   assert.equal(only(lines)["fields"], "[unreadable]");
 });
 
 test("whatever is logged, the line is JSON and the canary is not in it", () => {
   fc.assert(
-    fc.property(fc.object({ maxDepth: 4, withBigInt: true, withDate: true, withMap: true, withSet: true, withNullPrototype: true }), (value) => {
-      const { log, lines } = capture();
-      log.info("any", { ...value, holder: { canary: secret(CANARY), token: CANARY } });
-      JSON.parse(lines[0] ?? "");
-      assert.ok(!lines[0]?.includes(CANARY));
-    }),
+    fc.property(
+      fc.object({ maxDepth: 4, withBigInt: true, withDate: true, withMap: true, withSet: true, withNullPrototype: true }),
+      (value) => {
+        const { log, lines } = capture();
+        log.info("any", { ...value, holder: { canary: secret(CANARY), token: CANARY } });
+        JSON.parse(lines[0] ?? "");
+        assert.ok(!lines[0]?.includes(CANARY));
+      },
+    ),
     { numRuns: 300 },
   );
 });

@@ -112,7 +112,7 @@ function readDatabaseUrl(reader: Reader): Secret | null {
   if (url === null) return null;
   const text = url.reveal();
   const fits = URL.canParse(text) && ["postgres:", "postgresql:"].includes(new URL(text).protocol);
-  if (!fits) reader.problem("DATABASE_URL must be a URL that begins with postgresql:// (a password with special characters must be percent-encoded).");
+  if (!fits) reader.problem("DATABASE_URL must be a URL that begins with postgresql:// (special characters in it are percent-encoded).");
   return url;
 }
 
@@ -120,7 +120,9 @@ function readDataDir(reader: Reader): string {
   const path = resolve(reader.text("DATA_DIR") ?? "./data");
   const bytes = Buffer.byteLength(path);
   if (bytes > DATA_DIR_BYTES_MAX) {
-    reader.problem(`DATA_DIR must be a path of at most ${DATA_DIR_BYTES_MAX} bytes (this one has ${bytes}): the lock inside is a socket, and socket paths are short.`);
+    reader.problem(
+      `DATA_DIR must be a path of at most ${DATA_DIR_BYTES_MAX} bytes (this one has ${bytes}): the lock inside is a socket, and socket paths are short.`,
+    );
   }
   return path;
 }
@@ -145,16 +147,21 @@ function readAdminApiKey(reader: Reader): Secret | null {
   const key = reader.secret("ADMIN_API_KEY");
   // It travels in an Authorization header.
   const fits = key === null || new RegExp(`^[\\x21-\\x7e]{${ADMIN_API_KEY_CHARS_MIN},512}$`).test(key.reveal());
-  if (!fits) reader.problem(`ADMIN_API_KEY must have at least ${ADMIN_API_KEY_CHARS_MIN} characters (at most 512), printable and without spaces. ${KEY_HOW_TO}`);
+  if (!fits)
+    reader.problem(
+      `ADMIN_API_KEY must have at least ${ADMIN_API_KEY_CHARS_MIN} characters (at most 512), printable and without spaces. ${KEY_HOW_TO}`,
+    );
   return key;
 }
 
 function readAdmin(reader: Reader): { adminEmail: string | null; adminPassword: Secret | null } {
   const adminEmail = reader.text("ADMIN_EMAIL");
   const adminPassword = reader.password("ADMIN_PASSWORD");
-  if (adminEmail !== null && (adminEmail.length > 254 || !/^[^\s@<>"]+@[^\s@<>"]+$/.test(adminEmail))) reader.problem("ADMIN_EMAIL must be an e-mail address.");
+  if (adminEmail !== null && (adminEmail.length > 254 || !/^[^\s@<>"]+@[^\s@<>"]+$/.test(adminEmail)))
+    reader.problem("ADMIN_EMAIL must be an e-mail address.");
   const chars = adminPassword?.reveal().length ?? ADMIN_PASSWORD_CHARS_MIN;
-  if (chars < ADMIN_PASSWORD_CHARS_MIN || chars > 512) reader.problem(`ADMIN_PASSWORD must have at least ${ADMIN_PASSWORD_CHARS_MIN} characters (at most 512).`);
+  if (chars < ADMIN_PASSWORD_CHARS_MIN || chars > 512)
+    reader.problem(`ADMIN_PASSWORD must have at least ${ADMIN_PASSWORD_CHARS_MIN} characters (at most 512).`);
   bothOrNone(reader, ["ADMIN_EMAIL", adminEmail], ["ADMIN_PASSWORD", adminPassword]);
   return { adminEmail, adminPassword };
 }
@@ -187,7 +194,8 @@ function readOidc(reader: Reader): Settings["oidc"] {
       ["ADMIN_CLAIM", adminClaim !== null],
       ["OIDC_ACCEPT_TOKENS", acceptTokens],
     ];
-    for (const [name, isSet] of rest) if (isSet) reader.problem(`${name} is set, but OIDC_ISSUER is not: it has no meaning without an issuer.`);
+    for (const [name, isSet] of rest)
+      if (isSet) reader.problem(`${name} is set, but OIDC_ISSUER is not: it has no meaning without an issuer.`);
     return null;
   }
   checkIssuer(reader, issuer);
@@ -218,7 +226,10 @@ function readAllowPrivateNetwork(reader: Reader): true | string[] {
   if (text === "false") return [];
   const entries = reader.list("ALLOW_PRIVATE_NETWORK");
   entries.forEach((entry, index) => {
-    if (readAllowEntry(entry) === null) reader.problem(`ALLOW_PRIVATE_NETWORK must be true, or a comma list of hosts, addresses and CIDRs: entry ${index + 1} is none of these.`);
+    if (readAllowEntry(entry) === null)
+      reader.problem(
+        `ALLOW_PRIVATE_NETWORK must be true, or a comma list of hosts, addresses and CIDRs: entry ${index + 1} is none of these.`,
+      );
   });
   return entries;
 }
@@ -226,7 +237,8 @@ function readAllowPrivateNetwork(reader: Reader): true | string[] {
 function readAllowedOrigins(reader: Reader): string[] {
   return reader.list("ALLOWED_ORIGINS").map((entry, index) => {
     const origin = originOf(entry);
-    if (origin === null) reader.problem(`ALLOWED_ORIGINS: entry ${index + 1} is not an origin such as https://client.example.com (\`*\` is not taken).`);
+    if (origin === null)
+      reader.problem(`ALLOWED_ORIGINS: entry ${index + 1} is not an origin such as https://client.example.com (\`*\` is not taken).`);
     return origin ?? entry;
   });
 }
@@ -238,9 +250,12 @@ function checkTogether(settings: Settings, reader: Reader): void {
     reader.problem("PUBLIC_URL is required when HOST is not a loopback address: it is the base of every link that is given out.");
   }
   if (isPublic && settings.adminEmail === null && settings.adminPassword === null) {
-    reader.problem("ADMIN_EMAIL and ADMIN_PASSWORD are required when PUBLIC_URL is not a loopback name: nobody else may become the first admin.");
+    reader.problem(
+      "ADMIN_EMAIL and ADMIN_PASSWORD are required when PUBLIC_URL is not a loopback name: nobody else may become the first admin.",
+    );
   }
-  if (isPublic && settings.sandbox === "on") reader.problem("SANDBOX must not be on when PUBLIC_URL is not a loopback name: its practice people have no secrets.");
+  if (isPublic && settings.sandbox === "on")
+    reader.problem("SANDBOX must not be on when PUBLIC_URL is not a loopback name: its practice people have no secrets.");
   if (settings.databaseUrl !== null && settings.masterKey === null) {
     reader.problem(`MASTER_KEY is required with DATABASE_URL. ${KEY_HOW_TO}`);
   }
@@ -256,7 +271,9 @@ function warningsAbout(settings: Settings, platform: string): string[] {
   const warnings: string[] = [];
   if (platform === "win32") warnings.push("Windows is not supported: file modes and the lock do not work there. Run Outband in WSL.");
   if (settings.slack !== null && settings.publicUrl.startsWith("http:")) {
-    warnings.push("Slack takes https redirect URLs only, and PUBLIC_URL is http: connecting Slack will fail until PUBLIC_URL is https (a tunnel or a proxy).");
+    warnings.push(
+      "Slack takes https redirect URLs only, and PUBLIC_URL is http: Slack will not connect until it is https (a tunnel or a proxy).",
+    );
   }
   if (settings.oidc !== null && settings.oidc.adminClaim === null) {
     warnings.push("ADMIN_CLAIM is not set: nobody who signs in at OIDC_ISSUER becomes an admin.");

@@ -26,24 +26,36 @@ export interface MasterKeys {
 
 const FILE_NAME = "master.key";
 const KEY_CHECK = "key_check";
-const WAY_OUT =
-  "If the key is lost, `outband keys abandon` erases what is sealed with it; people then connect their accounts again.";
+const WAY_OUT = "If the key is lost, `outband keys abandon` erases what is sealed with it; people then connect their accounts again.";
 
 /** `hasData`: something was sealed before, so a missing key must not be replaced by a new one. */
-export async function loadMasterKey(options: { settings: MasterKeySettings; hasData: boolean; clock: Pick<Clock, "randomBytes"> }): Promise<MasterKeys> {
+export async function loadMasterKey(options: {
+  settings: MasterKeySettings;
+  hasData: boolean;
+  clock: Pick<Clock, "randomBytes">;
+}): Promise<MasterKeys> {
   const { settings, hasData, clock } = options;
   const previous = settings.masterKeysPrevious;
   if (settings.masterKey !== null) return { current: settings.masterKey, previous, notes: [] };
-  if (settings.databaseUrl !== null) throw new MasterKeyRefusal(`MASTER_KEY is not set. With DATABASE_URL it is required.${hasData ? ` ${WAY_OUT}` : ""}`);
+  if (settings.databaseUrl !== null)
+    throw new MasterKeyRefusal(`MASTER_KEY is not set. With DATABASE_URL it is required.${hasData ? ` ${WAY_OUT}` : ""}`);
   const file = join(settings.dataDir, FILE_NAME);
   const found = await readKeyFile(file);
   if (found !== null) return { current: found, previous, notes: await exposureNotes(file) };
   if (hasData) {
-    throw new MasterKeyRefusal(`MASTER_KEY is not set and DATA_DIR/${FILE_NAME} is gone, but DATA_DIR holds sealed data. Put the key back into one of the two. ${WAY_OUT}`);
+    throw new MasterKeyRefusal(
+      `MASTER_KEY is not set and DATA_DIR/${FILE_NAME} is gone, but DATA_DIR holds sealed data. Put the key back into one of the two. ${WAY_OUT}`,
+    );
   }
   const made = new Secret(clock.randomBytes(32).toString("base64"));
   await writeKeyFile(file, made);
-  return { current: made, previous, notes: [`Made a master key in DATA_DIR/${FILE_NAME}. Keep a copy apart from the data: without it the stored credentials cannot be opened.`] };
+  return {
+    current: made,
+    previous,
+    notes: [
+      `Made a master key in DATA_DIR/${FILE_NAME}. Keep a copy apart from the data: without it the stored credentials cannot be opened.`,
+    ],
+  };
 }
 
 /** Reads what the database knows of its keys, loads the key, proves it, and records it at the first start. */
@@ -66,7 +78,10 @@ export async function openKeyRing(deps: {
     );
   }
   if (recorded === null) {
-    await prisma.installation.createMany({ data: [{ name: KEY_CHECK, value: keyCheckOf(ring, ring.currentKid) ?? "" }], skipDuplicates: true });
+    await prisma.installation.createMany({
+      data: [{ name: KEY_CHECK, value: keyCheckOf(ring, ring.currentKid) ?? "" }],
+      skipDuplicates: true,
+    });
     // Of two instances that start at once with two keys, the second must stop here.
     proveKey(ring, (await readKeyCheck(prisma)) ?? "");
   }
@@ -104,7 +119,9 @@ async function readKeyFile(file: string): Promise<Secret | null> {
     throw new MasterKeyRefusal(`DATA_DIR/${FILE_NAME} cannot be read (${code}). Make it readable for this user, or set MASTER_KEY.`);
   }
   if (readMasterKey(text) === null) {
-    throw new MasterKeyRefusal(`DATA_DIR/${FILE_NAME} does not hold 32 bytes in base64. Put the former file back, or set MASTER_KEY. ${WAY_OUT}`);
+    throw new MasterKeyRefusal(
+      `DATA_DIR/${FILE_NAME} does not hold 32 bytes in base64. Put the former file back, or set MASTER_KEY. ${WAY_OUT}`,
+    );
   }
   return new Secret(text.trim());
 }

@@ -51,7 +51,10 @@ export async function rewrapDataKeys(deps: {
   return outcome;
 }
 
-async function rewrap(ring: KeyRing, row: { id: string; scope: string; wrapped: string }): Promise<{ kid: string; wrapped: string } | null> {
+async function rewrap(
+  ring: KeyRing,
+  row: { id: string; scope: string; wrapped: string },
+): Promise<{ kid: string; wrapped: string } | null> {
   const context = dataKeyContext(row.scope, row.id);
   try {
     return await ring.wrap(await ring.unwrap(row.wrapped, context), context);

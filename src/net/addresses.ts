@@ -66,7 +66,10 @@ function ipv4(high: number, low: number): ipaddr.IPv4 {
 
 /** `host` as a URL carries it: brackets, a last dot and capitals do not make another host. */
 export function plainHost(host: string): string {
-  return host.toLowerCase().replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");
+  return host
+    .toLowerCase()
+    .replace(/^\[(.*)\]$/, "$1")
+    .replace(/\.$/, "");
 }
 
 /** The host is an address, not a name. */
@@ -116,5 +119,7 @@ export function readAllowEntry(text: string): AllowEntry | null {
   }
   const address = parse(plain);
   if (address !== null) return { kind: "block", block: [address, address.kind() === "ipv4" ? 32 : 128] };
-  return /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/.test(plain) ? { kind: "host", host: plain } : null;
+  return /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/.test(plain)
+    ? { kind: "host", host: plain }
+    : null;
 }

@@ -39,7 +39,11 @@ export function createBodyCollector(contentEncoding: string, bytesMax: number, e
   const makers = codings.map((coding) => (Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined));
   if (makers.length > CODINGS_MAX || makers.includes(undefined)) return null;
   // The last coding was put on last and comes off first (RFC 9110, 8.4).
-  return collect(makers.reverse().flatMap((make) => (make ? [make()] : [])), bytesMax, end);
+  return collect(
+    makers.reverse().flatMap((make) => (make ? [make()] : [])),
+    bytesMax,
+    end,
+  );
 }
 
 function collect(decoders: Transform[], bytesMax: number, end: BodyEnd): BodyCollector {

@@ -40,7 +40,8 @@ export function createEgress(deps: { allowPrivateNetwork: true | string[]; clock
 
   const send = (request: EgressRequest): Promise<EgressAnswer> => {
     const isExempt = isSameOrigin(request.url, request.exemptOrigin);
-    if (refusal(request.url, isExempt ? exemptPolicy : policy) !== null) return Promise.reject(new EgressError("refused_address", { maybeSent: false }));
+    if (refusal(request.url, isExempt ? exemptPolicy : policy) !== null)
+      return Promise.reject(new EgressError("refused_address", { maybeSent: false }));
     return exchange(isExempt ? exemptAgent : agent, {
       method: request.method,
       url: new URL(request.url),
@@ -90,7 +91,8 @@ function refusal(text: string, policy: AddressPolicy): string | null {
   const host = plainHost(url.hostname);
   const isLoopback = isLoopbackHost(host);
   if (url.protocol === "http:" && !isLoopback) return "The URL must begin with https:// (http:// is for this machine's own addresses).";
-  if (isAddress(host) && classifyAddress(host) === "forbidden") return "The URL points at a link-local or metadata address. These are never called.";
+  if (isAddress(host) && classifyAddress(host) === "forbidden")
+    return "The URL points at a link-local or metadata address. These are never called.";
   const addresses = isAddress(host) ? [host] : isLoopback ? ["127.0.0.1", "::1"] : [];
   if (addresses.length === 0 || addresses.some((address) => policy.permits(host, address))) return null;
   return "The URL points at a private address. ALLOW_PRIVATE_NETWORK can allow it.";

@@ -20,7 +20,9 @@ export interface ExchangeRequest {
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 const USER_AGENT = "outband";
 /** What belongs to the connection is written by undici alone: a second one would split the request in two readings. */
-const CONNECTION_HEADERS = new Set("connection content-length expect host keep-alive proxy-connection te trailer transfer-encoding upgrade".split(" "));
+const CONNECTION_HEADERS = new Set(
+  "connection content-length expect host keep-alive proxy-connection te trailer transfer-encoding upgrade".split(" "),
+);
 
 export function exchange(agent: Dispatcher, request: ExchangeRequest): Promise<EgressAnswer> {
   return new Promise((resolve, reject) => {
@@ -107,7 +109,9 @@ function outgoingHeaders(given: Record<string, string>): Record<string, string> 
 
 function plainHeaders(raw: IncomingHttpHeaders): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(raw).flatMap(([name, value]) => (value === undefined ? [] : [[name.toLowerCase(), Array.isArray(value) ? value.join(", ") : value]])),
+    Object.entries(raw).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name.toLowerCase(), Array.isArray(value) ? value.join(", ") : value]],
+    ),
   );
 }
 

@@ -27,7 +27,10 @@ export function fetchOver(send: (request: EgressRequest) => Promise<EgressAnswer
       ...options,
     });
     if (answer.status > 599) throw new EgressError("network", { maybeSent: true, reason: "UNKNOWN_STATUS", status: answer.status });
-    return new Response(BODILESS.has(answer.status) ? null : new Uint8Array(answer.body), { status: answer.status, headers: answer.headers });
+    return new Response(BODILESS.has(answer.status) ? null : new Uint8Array(answer.body), {
+      status: answer.status,
+      headers: answer.headers,
+    });
   };
 }
 

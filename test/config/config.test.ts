@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { test } from "node:test";
 import { inspect } from "node:util";
-import { parse } from "dotenv";
-import { loadEnvironment, readSettings } from "../../src/config/config.js";
+import { readSettings } from "../../src/config/config.js";
 import type { Settings } from "../../src/config/settings.js";
 
 const KEY = Buffer.from("0123456789abcdef0123456789abcdef").toString("base64");
@@ -104,7 +101,10 @@ test("every setting is read", () => {
   assert.equal(settings.databaseUrl?.reveal(), "postgresql://u:p@db:5432/outband");
   assert.equal(settings.dataDir, "/var/lib/outband");
   assert.equal(settings.masterKey?.reveal(), KEY);
-  assert.deepEqual(settings.masterKeysPrevious.map((key) => key.reveal()), [OTHER_KEY]);
+  assert.deepEqual(
+    settings.masterKeysPrevious.map((key) => key.reveal()),
+    [OTHER_KEY],
+  );
   assert.equal(settings.adminApiKey?.reveal(), "k".repeat(32));
   assert.equal(settings.adminEmail, "admin@example.com");
   assert.equal(settings.adminPassword?.reveal(), " pass word ");
@@ -119,7 +119,14 @@ test("every setting is read", () => {
   assert.deepEqual(settings.allowPrivateNetwork, ["api.internal", "10.0.0.0/8", "fd12::/16"]);
   assert.deepEqual(settings.allowedOrigins, ["https://a.example", "http://localhost:6274"]);
   assert.deepEqual(
-    [settings.linkTtlS, settings.settleWaitMs, settings.settleLegMs, settings.maxRounds, settings.auditRetentionDays, settings.eventRetentionDays],
+    [
+      settings.linkTtlS,
+      settings.settleWaitMs,
+      settings.settleLegMs,
+      settings.maxRounds,
+      settings.auditRetentionDays,
+      settings.eventRetentionDays,
+    ],
     [60, 0, 1000, 3, 1, 2],
   );
   assert.equal(settings.executionRetentionDays, 3);
@@ -172,8 +179,18 @@ test("a choice outside its list is a problem", () => {
 
 test("PUBLIC_URL is an origin: no path, query, fragment or user name, and http or https", () => {
   for (const bad of [
-    "outband.example.com", "https://x.example/app", "https://x.example/?a=1", "https://x.example?", "https://x.example/#a", "https://u:p@x.example",
-    "https://@x.example", "ftp://x.example", "javascript:alert(1)", "https://", "https://x.example:99999", "https:\\\\x.example",
+    "outband.example.com",
+    "https://x.example/app",
+    "https://x.example/?a=1",
+    "https://x.example?",
+    "https://x.example/#a",
+    "https://u:p@x.example",
+    "https://@x.example",
+    "ftp://x.example",
+    "javascript:alert(1)",
+    "https://",
+    "https://x.example:99999",
+    "https:\\\\x.example",
   ]) {
     const problems = problemsOf({ ...PUBLIC, PUBLIC_URL: bad });
     assert.equal(problems.length, 1, bad);
@@ -184,7 +201,13 @@ test("PUBLIC_URL is an origin: no path, query, fragment or user name, and http o
 });
 
 test("PUBLIC_URL is https unless its host is a loopback name", () => {
-  for (const loopback of ["http://localhost:3000", "http://127.0.0.1:1", "http://127.9.9.9", "http://[::1]:3000", "http://outband.localhost"]) {
+  for (const loopback of [
+    "http://localhost:3000",
+    "http://127.0.0.1:1",
+    "http://127.9.9.9",
+    "http://[::1]:3000",
+    "http://outband.localhost",
+  ]) {
     assert.equal(settingsOf({ PUBLIC_URL: loopback }).publicUrl, loopback);
   }
   for (const other of ["http://outband.example.com", "http://192.168.1.2:3000", "http://localhost.example.com", "http://0.0.0.0"]) {
@@ -193,7 +216,8 @@ test("PUBLIC_URL is https unless its host is a loopback name", () => {
 });
 
 test("PUBLIC_URL is required when HOST is not loopback", () => {
-  for (const host of ["0.0.0.0", "::", "[::]", "192.168.1.2", "outband.internal"]) oneProblem({ HOST: host }, /^PUBLIC_URL is required when HOST/);
+  for (const host of ["0.0.0.0", "::", "[::]", "192.168.1.2", "outband.internal"])
+    oneProblem({ HOST: host }, /^PUBLIC_URL is required when HOST/);
   for (const host of ["127.0.0.1", "::1", "[::1]", "localhost", "127.1.2.3"]) assert.deepEqual(problemsOf({ HOST: host }), []);
   assert.deepEqual(problemsOf({ HOST: "0.0.0.0", PUBLIC_URL: "http://localhost:3000" }), []);
   assert.equal(settingsOf({ HOST: "[::1]" }).host, "::1");
@@ -222,10 +246,17 @@ test("a pair that is half set is a problem, either half", () => {
 });
 
 test("ADMIN_EMAIL looks like an address, ADMIN_PASSWORD has 8 characters, ADMIN_API_KEY has 32 and fits in a header", () => {
-  for (const bad of ["admin", "a@", "@b", "a b@c", "<a@b>", `${"a".repeat(250)}@b.example`]) oneProblem({ ...PUBLIC, ADMIN_EMAIL: bad }, /^ADMIN_EMAIL must be/);
+  for (const bad of ["admin", "a@", "@b", "a b@c", "<a@b>", `${"a".repeat(250)}@b.example`])
+    oneProblem({ ...PUBLIC, ADMIN_EMAIL: bad }, /^ADMIN_EMAIL must be/);
   oneProblem({ ...PUBLIC, ADMIN_PASSWORD: "1234567" }, /^ADMIN_PASSWORD must have at least 8/);
   assert.deepEqual(problemsOf({ ADMIN_API_KEY: "k".repeat(32) }), []);
-  for (const bad of ["k".repeat(31), `${"k".repeat(20)} ${"k".repeat(20)}`, "k".repeat(513), `${"k".repeat(40)}ü`, `${"k".repeat(20)}\n${"k".repeat(20)}`]) {
+  for (const bad of [
+    "k".repeat(31),
+    `${"k".repeat(20)} ${"k".repeat(20)}`,
+    "k".repeat(513),
+    `${"k".repeat(40)}ü`,
+    `${"k".repeat(20)}\n${"k".repeat(20)}`,
+  ]) {
     oneProblem({ ADMIN_API_KEY: bad }, /^ADMIN_API_KEY must have at least 32 characters/);
   }
 });
@@ -233,12 +264,14 @@ test("ADMIN_EMAIL looks like an address, ADMIN_PASSWORD has 8 characters, ADMIN_
 test("DATABASE_URL must be PostgreSQL's and brings MASTER_KEY with it", () => {
   oneProblem({ DATABASE_URL: "postgresql://u:p@h/d" }, /^MASTER_KEY is required with DATABASE_URL/);
   assert.deepEqual(problemsOf({ DATABASE_URL: "postgres://u:p@h/d", MASTER_KEY: KEY }), []);
-  for (const bad of ["mysql://u:p@h/d", "h:5432", "postgresql"]) oneProblem({ DATABASE_URL: bad, MASTER_KEY: KEY }, /^DATABASE_URL must be a URL/);
+  for (const bad of ["mysql://u:p@h/d", "h:5432", "postgresql"])
+    oneProblem({ DATABASE_URL: bad, MASTER_KEY: KEY }, /^DATABASE_URL must be a URL/);
 });
 
 test("master keys are 32 bytes in base64; a newline at the end does not make another key", () => {
   assert.equal(settingsOf({ MASTER_KEY: `${KEY}\r\n` }).masterKey?.reveal(), KEY);
-  for (const bad of ["short", KEY.slice(4), `${KEY}${KEY}`, "A".repeat(43)]) oneProblem({ MASTER_KEY: bad }, /^MASTER_KEY must be 32 random bytes in base64/);
+  for (const bad of ["short", KEY.slice(4), `${KEY}${KEY}`, "A".repeat(43)])
+    oneProblem({ MASTER_KEY: bad }, /^MASTER_KEY must be 32 random bytes in base64/);
   oneProblem({ MASTER_KEY_PREVIOUS: `${KEY},bad` }, /^MASTER_KEY_PREVIOUS: entry 2 is not/);
 });
 
@@ -256,7 +289,12 @@ test("the external issuer is https unless loopback, keeps its spelling, and its 
   for (const bad of ["login", "https://u:p@login.example.com", "https://login.example.com?a=1", "https://login.example.com#a"]) {
     oneProblem({ ...oidc, OIDC_ISSUER: bad }, /^OIDC_ISSUER must be a URL/);
   }
-  for (const [name, value] of [["OIDC_CLIENT_SECRET", "s"], ["OIDC_USER_CLAIM", "a=b"], ["ADMIN_CLAIM", "a=b"], ["OIDC_ACCEPT_TOKENS", "true"]] as const) {
+  for (const [name, value] of [
+    ["OIDC_CLIENT_SECRET", "s"],
+    ["OIDC_USER_CLAIM", "a=b"],
+    ["ADMIN_CLAIM", "a=b"],
+    ["OIDC_ACCEPT_TOKENS", "true"],
+  ] as const) {
     oneProblem({ [name]: value }, new RegExp(`^${name} is set, but OIDC_ISSUER is not`));
   }
   for (const bad of ["groups", "=x", "groups=", " = "]) {
@@ -282,24 +320,54 @@ test("ALLOW_PRIVATE_NETWORK is true, false, or a list of hosts, addresses and CI
 });
 
 test("ALLOWED_ORIGINS are origins, and no wildcard", () => {
-  for (const bad of ["*", "https://a.example/path", "null", "a.example"]) oneProblem({ ALLOWED_ORIGINS: bad }, /^ALLOWED_ORIGINS: entry 1 is not an origin/);
+  for (const bad of ["*", "https://a.example/path", "null", "a.example"])
+    oneProblem({ ALLOWED_ORIGINS: bad }, /^ALLOWED_ORIGINS: entry 1 is not an origin/);
 });
 
 test("all problems are told at once, and none repeats a value", () => {
   const canary = "CANARYCANARY";
   const problems = problemsOf({
-    PORT: canary, HOST: `${canary} ${canary}`, PUBLIC_URL: `ftp://${canary}`, DATABASE_URL: canary, DATA_DIR: `/${canary}${"d".repeat(90)}`, MASTER_KEY: canary,
-    MASTER_KEY_PREVIOUS: canary, ADMIN_API_KEY: canary, ADMIN_EMAIL: canary, ADMIN_PASSWORD: canary.slice(0, 6), OIDC_ISSUER: canary, OIDC_USER_CLAIM: canary,
-    ADMIN_CLAIM: canary, OIDC_ACCEPT_TOKENS: canary, GOOGLE_CLIENT_ID: canary, SLACK_CLIENT_SECRET: canary, SANDBOX: canary, ALLOW_PRIVATE_NETWORK: `*${canary}`,
-    ALLOWED_ORIGINS: canary, LINK_TTL_S: canary, SETTLE_WAIT_MS: canary, SETTLE_LEG_MS: canary, MAX_ROUNDS: canary, AUDIT_RETENTION_DAYS: canary,
-    EVENT_RETENTION_DAYS: canary, EXECUTION_RETENTION_DAYS: canary, TRUST_PROXY: canary, LOG_LEVEL: canary,
+    PORT: canary,
+    HOST: `${canary} ${canary}`,
+    PUBLIC_URL: `ftp://${canary}`,
+    DATABASE_URL: canary,
+    DATA_DIR: `/${canary}${"d".repeat(90)}`,
+    MASTER_KEY: canary,
+    MASTER_KEY_PREVIOUS: canary,
+    ADMIN_API_KEY: canary,
+    ADMIN_EMAIL: canary,
+    ADMIN_PASSWORD: canary.slice(0, 6),
+    OIDC_ISSUER: canary,
+    OIDC_USER_CLAIM: canary,
+    ADMIN_CLAIM: canary,
+    OIDC_ACCEPT_TOKENS: canary,
+    GOOGLE_CLIENT_ID: canary,
+    SLACK_CLIENT_SECRET: canary,
+    SANDBOX: canary,
+    ALLOW_PRIVATE_NETWORK: `*${canary}`,
+    ALLOWED_ORIGINS: canary,
+    LINK_TTL_S: canary,
+    SETTLE_WAIT_MS: canary,
+    SETTLE_LEG_MS: canary,
+    MAX_ROUNDS: canary,
+    AUDIT_RETENTION_DAYS: canary,
+    EVENT_RETENTION_DAYS: canary,
+    EXECUTION_RETENTION_DAYS: canary,
+    TRUST_PROXY: canary,
+    LOG_LEVEL: canary,
   });
   assert.equal(problems.length, 29);
   assert.ok(!problems.join("\n").includes("CANARY"));
 });
 
 test("the settings do not print their secrets", () => {
-  const settings = settingsOf({ MASTER_KEY: KEY, MASTER_KEY_PREVIOUS: OTHER_KEY, ADMIN_API_KEY: "k".repeat(40), ...PUBLIC, DATABASE_URL: "postgresql://u:hunter2@h/d" });
+  const settings = settingsOf({
+    MASTER_KEY: KEY,
+    MASTER_KEY_PREVIOUS: OTHER_KEY,
+    ADMIN_API_KEY: "k".repeat(40),
+    ...PUBLIC,
+    DATABASE_URL: "postgresql://u:hunter2@h/d",
+  });
   const printed = `${inspect(settings, { depth: 9 })} ${JSON.stringify(settings)}`;
   for (const value of [KEY, OTHER_KEY, "k".repeat(40), "correct horse", "hunter2"]) assert.ok(!printed.includes(value));
 });
@@ -318,32 +386,4 @@ test("Windows, Slack over http and an issuer without ADMIN_CLAIM are warned of, 
   const oidc = { OIDC_ISSUER: "https://l.example", OIDC_CLIENT_ID: "o" };
   assert.match(warnings(oidc).join(), /^ADMIN_CLAIM is not set/);
   assert.deepEqual(warnings({ ...oidc, ADMIN_CLAIM: "a=b" }), []);
-});
-
-test(".env is read from the working folder, and the environment wins over it", () => {
-  const folder = mkdtempSync(join(tmpdir(), "outband-env-"));
-  try {
-    assert.equal(loadEnvironment(folder)["LINK_TTL_S"], undefined);
-    writeFileSync(join(folder, ".env"), 'LINK_TTL_S=61\nPATH=/nowhere\n# comment\nADMIN_PASSWORD="a # b"\n');
-    const env = loadEnvironment(folder);
-    assert.equal(env["LINK_TTL_S"], "61");
-    assert.equal(env["ADMIN_PASSWORD"], "a # b");
-    assert.notEqual(env["PATH"], "/nowhere");
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-});
-
-test(".env.example names every setting once, each with a reason above it, and its values are accepted", () => {
-  const text = readFileSync(new URL("../../.env.example", import.meta.url), "utf8");
-  const asked = new Set<string>();
-  readSettings(new Proxy({} as Env, { get: (_target, name) => void asked.add(String(name)) }), "linux");
-  const named = [...text.matchAll(/^#([A-Z][A-Z0-9_]+)=/gm)].map((match) => match[1] ?? "");
-  assert.deepEqual([...named].sort(), [...asked].sort());
-  const blocks = text.split("\n").map((line, index, lines) => [line, lines[index - 1] ?? ""] as const);
-  for (const [line, above] of blocks) if (/^#[A-Z][A-Z0-9_]+=/.test(line)) assert.match(above, /^#/, line);
-  const filled = parse(text.replace(/^#([A-Z][A-Z0-9_]+=)/gm, "$1"));
-  const problems = problemsOf({ ...filled, MASTER_KEY: KEY, ADMIN_PASSWORD: "correct horse" });
-  // Only the empty halves of the pairs are missing.
-  assert.deepEqual(problems, ["OIDC_ISSUER is set, but OIDC_CLIENT_ID is not. Set both or neither."]);
 });

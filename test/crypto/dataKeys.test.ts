@@ -31,7 +31,10 @@ eachDatabase("data keys", (open) => {
     await assert.rejects(sealer.open("conn_2", place, blob), UnreadableError);
     await sealer.seal("conn_1", place, "again");
     const rows = await db.prisma.dataKey.findMany({ orderBy: { scope: "asc" } });
-    assert.deepEqual(rows.map((row) => row.scope), ["conn_1", "conn_2"]);
+    assert.deepEqual(
+      rows.map((row) => row.scope),
+      ["conn_1", "conn_2"],
+    );
     for (const row of rows) assert.match(row.id, /^dk_/);
   });
 
@@ -42,7 +45,8 @@ eachDatabase("data keys", (open) => {
     const blobs = await Promise.all(sealers.flatMap((sealer, index) => [0, 1].map(() => sealer.seal("conn_1", place, `text ${index}`))));
     assert.equal(await db.prisma.dataKey.count(), 1);
     const reader = sealerOf(ring, db);
-    for (const [index, blob] of blobs.entries()) assert.equal((await reader.open("conn_1", place, blob)).reveal(), `text ${Math.floor(index / 2)}`);
+    for (const [index, blob] of blobs.entries())
+      assert.equal((await reader.open("conn_1", place, blob)).reveal(), `text ${Math.floor(index / 2)}`);
   });
 
   test("opening never makes a data key", async () => {
@@ -116,7 +120,12 @@ eachDatabase("rotation", (open) => {
     const blobs = await sealedBy(db, await ringOf(first), 4);
     const both = await ringOf(second, first);
     let wraps = 0;
-    const dying: KeyRing = { ...both, wrap: async (key, context) => ((wraps += 1) > 2 ? Promise.reject(new Error("killed")) : both.wrap(key, context)) };
+    const wrap: KeyRing["wrap"] = async (key, context) => {
+      wraps += 1;
+      if (wraps > 2) throw new Error("killed");
+      return both.wrap(key, context);
+    };
+    const dying: KeyRing = { ...both, wrap };
     await assert.rejects(rewrapDataKeys({ ring: dying, db }), /killed/);
     assert.equal(await db.prisma.dataKey.count({ where: { kid: both.currentKid } }), 2);
     assert.equal(await db.prisma.installation.count(), 0);

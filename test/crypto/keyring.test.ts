@@ -33,7 +33,11 @@ test("a wrapped key moved to another context is refused", async () => {
   const ring = await ringOf(newKey());
   const { wrapped } = await ring.wrap(randomBytes(32), "a");
   await refusedBy(ring, wrapped, "b");
-  await refusedBy(ring, withHeader(wrapped, (header) => ({ ...header, ctx: "outband.wrap.v1:b" })), "b");
+  await refusedBy(
+    ring,
+    withHeader(wrapped, (header) => ({ ...header, ctx: "outband.wrap.v1:b" })),
+    "b",
+  );
 });
 
 test("compressed, password-based, embedded-key, critical and unknown headers are refused before node-jose sees them", async () => {
@@ -66,13 +70,23 @@ test("a real zip bomb and a real PBES2 JWE made with the ring's own tools are re
   const { kid } = await ring.wrap(randomBytes(32), "a");
   const fields = { alg: "dir", kid, ctx: "outband.wrap.v1:a" };
   const store = jose.JWK.createKeyStore();
-  const key = await store.add({ kty: "oct", kid, use: "enc", alg: "A256GCM", k: randomBytes(32).toString("base64url") } as unknown as jose.JWK.RawKey);
-  const bomb = await jose.JWE.createEncrypt({ format: "compact", contentAlg: "A256GCM", zip: true, fields }, key).update(Buffer.alloc(20_000_000)).final();
+  const key = await store.add({
+    kty: "oct",
+    kid,
+    use: "enc",
+    alg: "A256GCM",
+    k: randomBytes(32).toString("base64url"),
+  } as unknown as jose.JWK.RawKey);
+  const bomb = await jose.JWE.createEncrypt({ format: "compact", contentAlg: "A256GCM", zip: true, fields }, key)
+    .update(Buffer.alloc(20_000_000))
+    .final();
   const password = await store.add({ kty: "oct", kid: "pw", k: randomBytes(16).toString("base64url") } as unknown as jose.JWK.RawKey);
   const rounds = await jose.JWE.createEncrypt(
     { format: "compact", contentAlg: "A256GCM", fields: { alg: "PBES2-HS256+A128KW", p2c: 1000, ctx: "outband.wrap.v1:a" } },
     password,
-  ).update(randomBytes(32)).final();
+  )
+    .update(randomBytes(32))
+    .final();
   for (const wrapped of [bomb, rounds]) {
     const started = performance.now();
     await refusedBy(ring, wrapped);
@@ -96,7 +110,11 @@ test("any changed character and any wrong length is refused", async () => {
 
 /** The last character of a base64url part has spare bits: another letter may be the same bytes. */
 function sameBytes(a: string, b: string): boolean {
-  const bytes = (text: string) => text.split(".").map((part) => Buffer.from(part, "base64url").toString("hex")).join(".");
+  const bytes = (text: string) =>
+    text
+      .split(".")
+      .map((part) => Buffer.from(part, "base64url").toString("hex"))
+      .join(".");
   return bytes(a) === bytes(b) && a.split(".")[0] === b.split(".")[0];
 }
 
@@ -136,7 +154,10 @@ test("derived keys differ by purpose and by master key, the current one first, a
   assert.equal(ring.kids.length, 2);
   const state = ring.derive("request_state");
   assert.deepEqual(state, again.derive("request_state"));
-  assert.deepEqual(state.map((entry) => entry.kid), ring.kids);
+  assert.deepEqual(
+    state.map((entry) => entry.kid),
+    ring.kids,
+  );
   const all = [...state, ...ring.derive("cookies")].map((entry) => entry.key.toString("hex"));
   assert.equal(new Set(all).size, 4);
   for (const entry of state) assert.equal(entry.key.length, 32);
@@ -153,10 +174,24 @@ test("the key check tells two keys apart and exists for the ring's own keys only
 
 test("a master key is 32 bytes in base64 or base64url, white space around it dropped; anything else is not a key", () => {
   const bytes = randomBytes(32);
-  for (const text of [bytes.toString("base64"), bytes.toString("base64url"), ` ${bytes.toString("base64")}\r\n`, `\ufeff${bytes.toString("base64")}`]) {
+  for (const text of [
+    bytes.toString("base64"),
+    bytes.toString("base64url"),
+    ` ${bytes.toString("base64")}\r\n`,
+    `\ufeff${bytes.toString("base64")}`,
+  ]) {
     assert.deepEqual(readMasterKey(text), bytes);
   }
-  for (const text of ["", "short", randomBytes(31).toString("base64"), randomBytes(33).toString("base64"), bytes.toString("hex"), "A".repeat(43), Buffer.alloc(32, 9).toString("base64"), "not base64 at all, but 44 characters long!!!"]) {
+  for (const text of [
+    "",
+    "short",
+    randomBytes(31).toString("base64"),
+    randomBytes(33).toString("base64"),
+    bytes.toString("hex"),
+    "A".repeat(43),
+    Buffer.alloc(32, 9).toString("base64"),
+    "not base64 at all, but 44 characters long!!!",
+  ]) {
     assert.equal(readMasterKey(text), null);
   }
 });

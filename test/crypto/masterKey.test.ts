@@ -30,7 +30,8 @@ function settingsOf(keys: { masterKey?: string; previous?: string[]; databaseUrl
 
 const file = () => join(dataDir, "master.key");
 const load = (settings: MasterKeySettings, hasData: boolean) => loadMasterKey({ settings, hasData, clock: systemClock });
-const ringOf = (settings: MasterKeySettings, db: Database, note?: (sentence: string) => void) => openKeyRing({ settings, db, clock: systemClock, ...(note ? { note } : {}) });
+const ringOf = (settings: MasterKeySettings, db: Database, note?: (sentence: string) => void) =>
+  openKeyRing({ settings, db, clock: systemClock, ...(note ? { note } : {}) });
 
 /** Refused with a sentence that names the setting and the way out, and holds no value. */
 async function refused(run: Promise<unknown>, about: RegExp, ...values: string[]): Promise<void> {
@@ -146,7 +147,10 @@ eachDatabase("the key ring at start", (open) => {
     await seal(db, settingsOf({ masterKey: newKey() }));
     await db.prisma.installation.deleteMany();
     await refused(ringOf(settingsOf(), db), /is not set/);
-    await refused(ringOf(settingsOf({ masterKey: newKey() }), db), /neither in MASTER_KEY nor in MASTER_KEY_PREVIOUS.*outband keys abandon/);
+    await refused(
+      ringOf(settingsOf({ masterKey: newKey() }), db),
+      /neither in MASTER_KEY nor in MASTER_KEY_PREVIOUS.*outband keys abandon/,
+    );
     assert.equal(await db.prisma.installation.count(), 0);
     assert.equal(existsSync(file()), false);
   });

@@ -6,7 +6,8 @@ import { openText, sealText, SEALED_TEXT_BYTES_MAX, UnreadableError, type Sealed
 
 const key = Buffer.alloc(32, 7);
 const place: SealedPlace = { table: "connected_account", row: "ca_1", field: "access", generation: 3 };
-const seal = (text: string, at: SealedPlace = place, scope = "conn_1", under: Buffer = key) => sealText(under, randomBytes(12), scope, at, text);
+const seal = (text: string, at: SealedPlace = place, scope = "conn_1", under: Buffer = key) =>
+  sealText(under, randomBytes(12), scope, at, text);
 
 function refused(run: () => unknown): void {
   assert.throws(run, (error) => error instanceof UnreadableError && error.message === "A stored secret cannot be opened.");

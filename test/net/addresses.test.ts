@@ -51,7 +51,24 @@ test("public addresses are public, right up to the borders of the private blocks
 });
 
 test("what cannot be read as an address is refused", () => {
-  for (const text of ["", " ", "localhost", "example.com", "1.2.3.4.5", "256.256.256.256", "0x", "1.2.3.4/8", "[::1]", "::1::", ":::", "127.0.0.1:80", "１２７.0.0.1", "127。0。0。1", "8.8.8.8 ", "9".repeat(50)]) {
+  for (const text of [
+    "",
+    " ",
+    "localhost",
+    "example.com",
+    "1.2.3.4.5",
+    "256.256.256.256",
+    "0x",
+    "1.2.3.4/8",
+    "[::1]",
+    "::1::",
+    ":::",
+    "127.0.0.1:80",
+    "１２７.0.0.1",
+    "127。0。0。1",
+    "8.8.8.8 ",
+    "9".repeat(50),
+  ]) {
     assert.equal(classifyAddress(text), "forbidden", JSON.stringify(text));
     assert.equal(createAddressPolicy(true).permits("x", text), false);
   }
@@ -60,12 +77,28 @@ test("what cannot be read as an address is refused", () => {
 test("whatever private IPv4 address is put into whatever IPv6 form, it never becomes public", () => {
   const hex = (high: number, low: number) => ((high << 8) | low).toString(16);
   fc.assert(
-    fc.property(fc.constantFrom([10], [127], [192, 168], [172, 16], [169, 254], [100, 64], [0]), fc.nat(255), fc.nat(255), fc.nat(255), (head, x, y, z) => {
-      const [a = 0, b = 0, c = 0, d = 0] = [...head, x, y, z];
-      const [ab, cd] = [hex(a, b), hex(c, d)];
-      const forms = [`${a}.${b}.${c}.${d}`, `::ffff:${ab}:${cd}`, `::${ab}:${cd}`, `64:ff9b::${ab}:${cd}`, `64:ff9b:1::${ab}:${cd}`, `2002:${ab}:${cd}::1`, `::ffff:0:${ab}:${cd}`, `2001:0:${ab}:${cd}::`, String(((a << 24) | (b << 16) | (c << 8) | d) >>> 0)];
-      for (const form of forms) assert.notEqual(classifyAddress(form), "public", form);
-    }),
+    fc.property(
+      fc.constantFrom([10], [127], [192, 168], [172, 16], [169, 254], [100, 64], [0]),
+      fc.nat(255),
+      fc.nat(255),
+      fc.nat(255),
+      (head, x, y, z) => {
+        const [a = 0, b = 0, c = 0, d = 0] = [...head, x, y, z];
+        const [ab, cd] = [hex(a, b), hex(c, d)];
+        const forms = [
+          `${a}.${b}.${c}.${d}`,
+          `::ffff:${ab}:${cd}`,
+          `::${ab}:${cd}`,
+          `64:ff9b::${ab}:${cd}`,
+          `64:ff9b:1::${ab}:${cd}`,
+          `2002:${ab}:${cd}::1`,
+          `::ffff:0:${ab}:${cd}`,
+          `2001:0:${ab}:${cd}::`,
+          String(((a << 24) | (b << 16) | (c << 8) | d) >>> 0),
+        ];
+        for (const form of forms) assert.notEqual(classifyAddress(form), "public", form);
+      },
+    ),
   );
 });
 
@@ -83,8 +116,25 @@ test("without an allowance only public addresses are permitted", () => {
 
 test("a list opens its blocks and its hosts, and nothing beside them", () => {
   const policy = createAddressPolicy(["10.1.0.0/16", "fd12::/16", "192.168.7.7", "Printer.Internal.", "169.254.0.0/16"]);
-  const permitted: [string, string][] = [["x", "10.1.2.3"], ["x", "::ffff:10.1.2.3"], ["x", "fd12::5"], ["x", "192.168.7.7"], ["printer.internal", "10.9.9.9"], ["PRINTER.internal.", "::1"], ["x", "8.8.8.8"]];
-  const refused: [string, string][] = [["x", "10.2.0.1"], ["x", "fd13::1"], ["x", "192.168.7.8"], ["other.internal", "10.9.9.9"], ["a.printer.internal", "10.9.9.9"], ["printer.internal", "169.254.169.254"], ["x", "169.254.1.1"], ["x", "127.0.0.1"]];
+  const permitted: [string, string][] = [
+    ["x", "10.1.2.3"],
+    ["x", "::ffff:10.1.2.3"],
+    ["x", "fd12::5"],
+    ["x", "192.168.7.7"],
+    ["printer.internal", "10.9.9.9"],
+    ["PRINTER.internal.", "::1"],
+    ["x", "8.8.8.8"],
+  ];
+  const refused: [string, string][] = [
+    ["x", "10.2.0.1"],
+    ["x", "fd13::1"],
+    ["x", "192.168.7.8"],
+    ["other.internal", "10.9.9.9"],
+    ["a.printer.internal", "10.9.9.9"],
+    ["printer.internal", "169.254.169.254"],
+    ["x", "169.254.1.1"],
+    ["x", "127.0.0.1"],
+  ];
   for (const [host, address] of permitted) assert.equal(policy.permits(host, address), true, `${host} ${address}`);
   for (const [host, address] of refused) assert.equal(policy.permits(host, address), false, `${host} ${address}`);
   assert.equal(createAddressPolicy(["0.0.0.0/0", "::/0"]).permits("x", "169.254.169.254"), false);
@@ -93,8 +143,10 @@ test("a list opens its blocks and its hosts, and nothing beside them", () => {
 });
 
 test("loopback names and addresses are told from look-alikes", () => {
-  for (const host of ["localhost", "LOCALHOST", "localhost.", "a.localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]", "::ffff:127.0.0.1"]) assert.equal(isLoopbackHost(host), true, host);
-  for (const host of ["localhost.example.com", "notlocalhost", "127.0.0.1.example.com", "10.0.0.1", "0.0.0.0", "example.com", "", "::2"]) assert.equal(isLoopbackHost(host), false, host);
+  for (const host of ["localhost", "LOCALHOST", "localhost.", "a.localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]", "::ffff:127.0.0.1"])
+    assert.equal(isLoopbackHost(host), true, host);
+  for (const host of ["localhost.example.com", "notlocalhost", "127.0.0.1.example.com", "10.0.0.1", "0.0.0.0", "example.com", "", "::2"])
+    assert.equal(isLoopbackHost(host), false, host);
 });
 
 test("brackets, a last dot and capitals do not make another host", () => {
@@ -102,6 +154,8 @@ test("brackets, a last dot and capitals do not make another host", () => {
 });
 
 test("an entry of the list is a host, an address or a CIDR", () => {
-  for (const good of ["host", "a.b-c.d", "_srv.internal", "10.0.0.1", "10.0.0.0/8", "::1", "[fd00::1]", "fd00::/8"]) assert.notEqual(readAllowEntry(good), null, good);
-  for (const bad of ["", "*", "*.a", "http://a", "a:80", "a/8", "10.0.0.0/33", "fd00::/129", "-a", "a-", "a..b", "a b", "ü.example"]) assert.equal(readAllowEntry(bad), null, bad);
+  for (const good of ["host", "a.b-c.d", "_srv.internal", "10.0.0.1", "10.0.0.0/8", "::1", "[fd00::1]", "fd00::/8"])
+    assert.notEqual(readAllowEntry(good), null, good);
+  for (const bad of ["", "*", "*.a", "http://a", "a:80", "a/8", "10.0.0.0/33", "fd00::/129", "-a", "a-", "a..b", "a b", "ü.example"])
+    assert.equal(readAllowEntry(bad), null, bad);
 });
