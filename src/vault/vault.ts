@@ -105,7 +105,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
       get: async (id) => viewed(await book.byId(id)),
       wait: settlement.wait,
     },
-    tools: { offered, execute: createExecute({ db, clock, log, access, onceOnly, targets, offered }) },
+    tools: { offered, execute: createExecute({ db, clock, access, onceOnly, targets, offered }) },
     sweep: createSweep({
       db,
       clock,
