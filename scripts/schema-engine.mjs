@@ -12,21 +12,33 @@ import { tsImport } from "tsx/esm/api";
 const CHAR = 18;
 const TEXT = 25;
 
-export async function openSchemaEngine(files) {
-  const { SchemaEngine } = await loadEngine();
+/** Once: the glue keeps views into the memory of the instance it was given first. */
+let engineModule = null;
+
+/** `openPool` gives the main database of the engine, instead of an empty one; it stays the caller's. */
+export async function openSchemaEngine(files, { openPool } = {}) {
+  engineModule ??= loadEngine();
+  const { SchemaEngine } = await engineModule;
   const { EmbeddedSocket } = await tsImport("../src/db/embeddedSocket.ts", import.meta.url);
   const databases = [];
-  const open = async () => {
+  const connectEmpty = async () => {
     const lite = await PGlite.create();
-    const pool = new pg.Pool({ max: 1, stream: () => new EmbeddedSocket(lite), user: "postgres", database: "postgres" });
+    const pool = new pg.Pool({ max: 1, stream: () => new EmbeddedSocket(lite), user: "postgres", database: "postgres", ssl: false });
     databases.push({ lite, pool });
-    return repaired(await new PrismaPg(pool).connect(), pool);
+    return connect(pool);
   };
-  const factory = { provider: "postgres", adapterName: "@prisma/adapter-pg", connect: open, connectToShadowDb: open };
+  const factory = {
+    provider: "postgres",
+    adapterName: "@prisma/adapter-pg",
+    connect: openPool ? async () => connect(await openPool()) : connectEmpty,
+    connectToShadowDb: connectEmpty,
+  };
   const datamodels = files.map(({ path, content }) => [path, content]);
   const engine = await SchemaEngine.new({ datamodels }, () => {}, bindMigrationAwareSqlAdapterFactory(factory));
   return {
     diff: (params) => engine.diff(params),
+    applyMigrations: (params) => engine.applyMigrations(params),
+    diagnose: (params) => engine.diagnoseMigrationHistory(params),
     close: async () => {
       engine.free();
       for (const { lite, pool } of databases) {
@@ -47,7 +59,8 @@ async function loadEngine() {
   return glue;
 }
 
-function repaired(adapter, pool) {
+async function connect(pool) {
+  const adapter = await new PrismaPg(pool).connect();
   const query = pool.query.bind(pool);
   const performIO = adapter.performIO.bind(adapter);
   let charColumns = [];
