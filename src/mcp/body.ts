@@ -1,7 +1,7 @@
 // Reads the one JSON body of a POST to an MCP endpoint: sized, uncompressed, UTF-8, and no deeper than anybody needs.
 // Must never happen: an HTML error page or a stack; a body read before its sender was known; a nesting that overflows
 // whoever walks it next.
-import type { IncomingMessage } from "node:http";
+import type { Request } from "express";
 import { OutbandError } from "../errors.js";
 
 /** As the SDK's own limit. A mail with attachments does not travel through here. */
@@ -13,7 +13,7 @@ export type Body =
   | { ok: true; message: Record<string, unknown> }
   | { ok: false; status: 400 | 413 | 415; code: -32700 | -32600; text: string };
 
-export async function readBody(req: IncomingMessage): Promise<Body> {
+export async function readBody(req: Request): Promise<Body> {
   if (!isPlainJson(req)) return refused(415, -32600, "The body must be application/json in UTF-8, not compressed.");
   const bytes = await readBytes(req);
   if (bytes === null) return refused(413, -32600, "The body is too large.");
@@ -33,7 +33,7 @@ function refused(status: 400 | 413 | 415, code: -32700 | -32600, text: string): 
   return { ok: false, status, code, text };
 }
 
-function isPlainJson(req: IncomingMessage): boolean {
+function isPlainJson(req: Request): boolean {
   const [media = "", ...parameters] = (req.headers["content-type"] ?? "").toLowerCase().split(";");
   const charset = parameters.map((one) => one.trim()).find((one) => one.startsWith("charset="));
   const encoding = req.headers["content-encoding"] ?? "identity";
@@ -41,7 +41,7 @@ function isPlainJson(req: IncomingMessage): boolean {
 }
 
 /** Null: more than the limit. The rest is let through to nowhere, so that the answer can still be read. */
-async function readBytes(req: IncomingMessage): Promise<Buffer | null> {
+async function readBytes(req: Request): Promise<Buffer | null> {
   if (Number(req.headers["content-length"] ?? 0) > BODY_BYTES_MAX) {
     req.resume();
     return null;
