@@ -89,14 +89,10 @@ export function harness(
 }
 
 /** Runs a tool as the vault does, and holds it to its own output schema. */
-export async function runTool(
-  tool: Tool,
-  context: ToolContext,
-  args: Record<string, unknown>,
-): Promise<ToolResult & { structured: Record<string, never> }> {
+export async function runTool(tool: Tool, context: ToolContext, args: Record<string, unknown>): Promise<ToolResult> {
   const result = await tool.run(context, args);
   tool.output.parse(result.structured);
-  return result as ToolResult & { structured: Record<string, never> };
+  return result;
 }
 
 export interface Received {

@@ -5,7 +5,7 @@ import { idAt, listAt, numberAt, pick, textAt } from "../json.js";
 import { gmailCall, MESSAGES } from "./api.js";
 import { dateInWords } from "./dates.js";
 import { listedMessage, mailbox, mailboxLine, readMany, readMetadata } from "./message.js";
-import { type LoadPart, readAttachments, readBody, readLine, readMailboxes } from "./mimeRead.js";
+import { type LoadPart, type Mailbox, readAttachments, readBody, readLine, readMailboxes } from "./mimeRead.js";
 import { header, readParts } from "./parts.js";
 import { GMAIL_READ } from "./scopes.js";
 
@@ -13,6 +13,8 @@ const ID = /^[A-Za-z0-9_-]+$/;
 export const messageId = z.string().min(1).max(100).regex(ID, "must be a message id as Gmail gives it");
 /** A text part that Gmail left out of the tree is fetched up to this size; the answer shows no more anyway. */
 const PART_LOADED_MAX = 1024 * 1024;
+/** Recipients and attachments in the text; the structured answer holds more. */
+const SHOWN_MAX = 20;
 /** A tree with its inline texts; attachments stay with Gmail. */
 const MESSAGE_BYTES_MAX = 8 * 1024 * 1024;
 /** Everything that the tools read; `parts` brings all that is below it. */
@@ -159,10 +161,12 @@ export const getMessage = defineTool({
         : ` ${attachments.list.length + attachments.more} attachment${attachments.list.length + attachments.more === 1 ? "" : "s"} (not opened).`;
     const head = [
       `From: ${mailboxLine(shown.from)}`,
-      `To: ${to.map(mailboxLine).join(", ") || "(nobody)"}`,
-      ...(cc.length > 0 ? [`Cc: ${cc.map(mailboxLine).join(", ")}`] : []),
+      `To: ${people(to)}`,
+      ...(cc.length > 0 ? [`Cc: ${people(cc)}`] : []),
       `Subject: ${shown.subject || "(no subject)"}`,
-      ...attachments.list.map((file) => `Attachment: ${file.filename || "(no name)"} (${file.mime_type}, ${file.size_bytes} bytes)`),
+      ...attachments.list
+        .slice(0, SHOWN_MAX)
+        .map((file) => `Attachment: ${file.filename || "(no name)"} (${file.mime_type}, ${file.size_bytes} bytes)`),
     ].join("\n");
     return {
       text: `Message ${args.id}${when === null ? "" : `, received ${when}`}.${mail.source === "none" ? " It has no text." : ""}${cut}${files}`,
@@ -189,3 +193,8 @@ export const getMessage = defineTool({
     };
   },
 });
+
+function people(boxes: readonly Mailbox[]): string {
+  const shown = boxes.slice(0, SHOWN_MAX).map(mailboxLine).join(", ");
+  return boxes.length > SHOWN_MAX ? `${shown} and ${boxes.length - SHOWN_MAX} more` : shown || "(nobody)";
+}
