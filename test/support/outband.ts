@@ -52,7 +52,12 @@ export interface OutbandOptions {
   connections?: ("gmail" | "slack")[];
 }
 
-/** Null when the database asked for is not there to test on. */
+/** Registered at the top of the file: a hook inside a test or a `before` would end with it. */
+const running = new Set<() => Promise<void>>();
+after(async () => {
+  for (const close of running) await close();
+});
+
 export async function startOutband(options: OutbandOptions = {}): Promise<Outband> {
   const port = await freePort();
   const url = `http://localhost:${port}`;
@@ -62,7 +67,7 @@ export async function startOutband(options: OutbandOptions = {}): Promise<Outban
   if (options.kind === "postgresql" && databaseUrl === null) throw new Error("TEST_DATABASE_URL is not set");
   const dataDir = databaseUrl === null ? await freshEmbeddedDir() : await freshEmptyDir();
   let app = await start({});
-  after(close);
+  running.add(close);
 
   for (const name of options.connections ?? ["gmail", "slack"]) {
     const upstream = name === "gmail" ? provider.google : provider.slack;
@@ -127,6 +132,7 @@ export async function startOutband(options: OutbandOptions = {}): Promise<Outban
   async function close(): Promise<void> {
     if (closed) return;
     closed = true;
+    running.delete(close);
     await app.close();
     await provider.close();
   }
