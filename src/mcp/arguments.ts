@@ -36,7 +36,10 @@ export function problemsText(problems: readonly Problem[]): string {
 
 function pathOf(path: readonly PropertyKey[]): string {
   if (path.length === 0) return "the arguments";
-  const text = path.reduce<string>((told, key) => (typeof key === "number" ? `${told}[${key}]` : told === "" ? String(key) : `${told}.${String(key)}`), "");
+  const text = path.reduce<string>(
+    (told, key) => (typeof key === "number" ? `${told}[${key}]` : told === "" ? String(key) : `${told}.${String(key)}`),
+    "",
+  );
   // Keys below a record come from the caller: a name of ours is a plain word.
   return /^[\w.[\]-]{1,120}$/.test(text) ? text : "an argument";
 }

@@ -24,7 +24,8 @@ export async function readBody(req: Request): Promise<Body> {
     return refused(400, -32700, "The body is not valid JSON.");
   }
   // One request or notification per body: no batches, and nothing that hides a second call from the scope check.
-  if (value === null || typeof value !== "object" || Array.isArray(value)) return refused(400, -32600, "The body must be one JSON-RPC message.");
+  if (value === null || typeof value !== "object" || Array.isArray(value))
+    return refused(400, -32600, "The body must be one JSON-RPC message.");
   if (isTooDeep(value)) return refused(400, -32600, "The body is nested too deeply.");
   return { ok: true, message: value as Record<string, unknown> };
 }

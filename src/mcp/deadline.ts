@@ -26,11 +26,9 @@ export function linkedSignal(sources: readonly AbortSignal[]): LinkedSignal {
 /** What `run` gives, or `late()` when it has not come to an end after `ms`, whatever it does with its signal. */
 export async function withinTime<T>(clock: Clock, ms: number, run: Promise<T>, late: () => T): Promise<T> {
   const over = new AbortController();
-  const timeUp = clock.sleep(ms, over.signal).then(late, late);
   try {
-    return await Promise.race([run, timeUp]);
+    return await Promise.race([run, clock.sleep(ms, over.signal).then(late)]);
   } finally {
     over.abort();
-    run.catch(() => undefined);
   }
 }

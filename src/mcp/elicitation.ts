@@ -8,10 +8,27 @@ import type { Vault } from "../vault/front.js";
 import type { LinkCreated, LinkView, ToolCallOutcome } from "../vault/types.js";
 import { fieldsOf, fittingAnswer, formRequest } from "./forms.js";
 import type { AnswerAction, Asker, QuestionBook } from "./questions.js";
-import { type Binding, FIRST_ROUND, type PendingForm, type PendingLink, type RoundState, STATE_BYTES_MADE_MAX, type StateCodec, StateTooLarge } from "./requestState.js";
+import {
+  type Binding,
+  FIRST_ROUND,
+  type PendingForm,
+  type PendingLink,
+  type RoundState,
+  STATE_BYTES_MADE_MAX,
+  type StateCodec,
+  StateTooLarge,
+} from "./requestState.js";
 import { done, type NotDone, notDone } from "./results.js";
 import { beginLeg, type WaitingDeps } from "./waiting.js";
-import { askToConnectText, declinedText, notConnectedText, OPERATOR_REASONS, openThePageText, operatorText, type Subject } from "./words.js";
+import {
+  askToConnectText,
+  declinedText,
+  notConnectedText,
+  OPERATOR_REASONS,
+  openThePageText,
+  operatorText,
+  type Subject,
+} from "./words.js";
 
 export type Answer = CallToolResult | InputRequiredResult;
 
@@ -120,7 +137,8 @@ class Chain {
         account: pending.account as AccountId,
         waitedMs: this.#state.waitedMs,
         signal,
-        progress: progress && ((seconds, total) => progress(seconds, total, `Waiting for ${tool.connectionTitle} to be connected in the browser`)),
+        progress:
+          progress && ((seconds, total) => progress(seconds, total, `Waiting for ${tool.connectionTitle} to be connected in the browser`)),
       },
     );
     try {
@@ -179,7 +197,8 @@ class Chain {
     const { connectionName, readiness, reason } = outcome;
     const subject = this.#subject(outcome);
     if (isOperators(outcome)) return this.#end({ outcome: "provider_error", reason, text: operatorText(subject, reason), connectionName });
-    if (!this.#round.can.url) return this.#end({ outcome: OUTCOME_OF[readiness], reason, text: openThePageText(subject, readiness, this.#page), connectionName });
+    if (!this.#round.can.url)
+      return this.#end({ outcome: OUTCOME_OF[readiness], reason, text: openThePageText(subject, readiness, this.#page), connectionName });
     const link = this.#state.questions >= this.#deps.settings.maxRounds ? "asked_too_often" : await this.#link(outcome);
     if (link === "asked_too_often") return this.#notConnected(outcome, link);
     if (link instanceof OutbandError) return this.#noLink(outcome, link);
@@ -236,7 +255,8 @@ class Chain {
 
   async #askForm({ question }: NeedsAnswer): Promise<Answer> {
     const { outcome, text } = question.otherwise;
-    const instead = (reason: string): Promise<Answer> => this.#end({ outcome, reason, text, ...(outcome === "not_allowed" ? { connectPage: this.#page } : {}) });
+    const instead = (reason: string): Promise<Answer> =>
+      this.#end({ outcome, reason, text, ...(outcome === "not_allowed" ? { connectPage: this.#page } : {}) });
     if (!this.#round.can.form) return instead("no_form_support");
     if (this.#state.questions >= this.#deps.settings.maxRounds) return instead("asked_too_often");
 
@@ -244,27 +264,42 @@ class Chain {
     const { [question.key]: _useless, ...answers } = this.#state.answers;
     const asking = { ...this.#state, answers, questions: this.#state.questions + 1 };
     const pending = { kind: "form" as const, key: question.key, fields: fieldsOf(question) };
-    if (!this.#fits({ ...asking, pending: { ...pending, elicitation: newId(this.#deps.clock, "elc") } })) return instead("answers_too_long");
+    if (!this.#fits({ ...asking, pending: { ...pending, elicitation: newId(this.#deps.clock, "elc") } }))
+      return instead("answers_too_long");
 
     await this.#settled("ok", null);
     const { connectionName } = this.#round.tool;
     const asked = { kind: "form" as const, key: question.key, round: this.#state.round + 1, connectionName, accountId: null, linkId: null };
     const elicitation = await this.#deps.questions.asked(this.#round.asker, asked);
     this.#state = { ...asking, pending: { ...pending, elicitation } };
-    return inputRequired({ inputRequests: { [question.key]: { method: "elicitation/create", params: formRequest(question) } }, requestState: this.#mint() });
+    return inputRequired({
+      inputRequests: { [question.key]: { method: "elicitation/create", params: formRequest(question) } },
+      requestState: this.#mint(),
+    });
   }
 
   #declined(pending: PendingLink | PendingForm, action: Exclude<AnswerAction, "accept">): Promise<Answer> {
     const ofLink = pending.kind === "link";
     const text = declinedText(ofLink ? this.#subject() : null, action);
-    return this.#end({ outcome: "declined", reason: action === "decline" ? "declined" : "cancelled", text, ...(ofLink ? { connectionName: pending.connection } : {}) });
+    return this.#end({
+      outcome: "declined",
+      reason: action === "decline" ? "declined" : "cancelled",
+      text,
+      ...(ofLink ? { connectionName: pending.connection } : {}),
+    });
   }
 
   #notConnected(outcome: NeedsAccount, reason: string): Promise<Answer> {
     const text = notConnectedText(this.#subject(outcome), reason, this.#page);
     // An account that works for other tools is not "not connected": it lacks a permission.
     const word = outcome.readiness === "ready" ? "scope_missing" : "not_connected";
-    return this.#end({ outcome: word, reason, text, connectionName: outcome.connectionName, ...(reason === "busy" ? { retryAfterS: 60 } : {}) });
+    return this.#end({
+      outcome: word,
+      reason,
+      text,
+      connectionName: outcome.connectionName,
+      ...(reason === "busy" ? { retryAfterS: 60 } : {}),
+    });
   }
 
   async #end(end: End): Promise<Answer> {

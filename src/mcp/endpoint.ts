@@ -17,7 +17,18 @@ import type { Vault } from "../vault/front.js";
 import { argumentsDigest } from "./arguments.js";
 import { BODY_BYTES_MAX, readBody } from "./body.js";
 import { createElicitation } from "./elicitation.js";
-import { bearerOf, challenge, type EndpointAddress, hostCheck, originCheck, preflight, refuse, resourceUrl, SCOPES, scopeChallenge } from "./guard.js";
+import {
+  bearerOf,
+  challenge,
+  type EndpointAddress,
+  hostCheck,
+  originCheck,
+  preflight,
+  refuse,
+  resourceUrl,
+  SCOPES,
+  scopeChallenge,
+} from "./guard.js";
 import { createOwnTools } from "./ownTools.js";
 import { createQuestionBook } from "./questions.js";
 import { createStateCodec } from "./requestState.js";
@@ -47,7 +58,12 @@ export function createMcpRouter(deps: McpRouterDeps): Router {
   const elicitation = createElicitation({ ...deps, questions, seats: createSeats(), states });
   const factory = createServerFactory({ catalogue, elicitation, states, clock, log });
   const onerror = (error: Error): void => log.debug("mcp request refused", { detail: error.message });
-  const serve = toNodeHandler(createMcpHandler(factory, { legacy: "stateless", maxRequestBodySize: BODY_BYTES_MAX, onerror }), { onerror });
+  const handler = () => createMcpHandler(factory, { legacy: "stateless", maxRequestBodySize: BODY_BYTES_MAX, onerror });
+  const serve = toNodeHandler(handler(), { onerror });
+  // Streams that only listen would hold up the program's end; calls must still be answered then. So the two are apart.
+  const listening = handler();
+  const serveListening = toNodeHandler(listening, { onerror });
+  deps.stopping.addEventListener("abort", () => void listening.close(), { once: true });
 
   const router = Router();
   const hostAndOrigin = [hostCheck(settings.publicUrl), originCheck(settings.publicUrl, settings.allowedOrigins)];
@@ -69,7 +85,8 @@ export function createMcpRouter(deps: McpRouterDeps): Router {
     if (needed !== null) return scopeChallenge(res, address, needed, body.message["id"]);
     const { clientId, scopes, expiresAtMs } = principal;
     const auth = { token: "", clientId, scopes: [...scopes], expiresAt: Math.floor(expiresAtMs / 1000), extra: { asked } };
-    await serve(Object.assign(req, { auth }), res, body.message);
+    const serveIt = body.message["method"] === "subscriptions/listen" ? serveListening : serve;
+    await serveIt(Object.assign(req, { auth }), res, body.message);
   });
   const metadata = protectedResource(address);
   for (const path of ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"]) {
@@ -91,13 +108,25 @@ async function authenticated(deps: McpRouterDeps, address: EndpointAddress, req:
   return null;
 }
 
-async function askedOf(catalogue: Catalogue, address: EndpointAddress, principal: PersonPrincipal, req: Request, message: Record<string, unknown>): Promise<Asked> {
+async function askedOf(
+  catalogue: Catalogue,
+  address: EndpointAddress,
+  principal: PersonPrincipal,
+  req: Request,
+  message: Record<string, unknown>,
+): Promise<Asked> {
   const params = objectOf(message["params"]);
   const name = message["method"] === "tools/call" ? params?.["name"] : undefined;
   const tool = typeof name === "string" ? await catalogue.find(name) : null;
   const args = objectOf(params?.["arguments"]) ?? {};
   const call = tool && { tool, args, argumentsDigest: argumentsDigest(args) };
-  return new Asked(principal, address.path, getRequestId(req), traceIdOf(objectOf(params?.["_meta"])?.["traceparent"]) ?? traceIdOf(req.headers["traceparent"]), call);
+  return new Asked(
+    principal,
+    address.path,
+    getRequestId(req),
+    traceIdOf(objectOf(params?.["_meta"])?.["traceparent"]) ?? traceIdOf(req.headers["traceparent"]),
+    call,
+  );
 }
 
 /** `mcp:write` includes reading (AZ-08). Null: the token has what this takes. */
@@ -108,7 +137,8 @@ function scopesNeeded(asked: Asked, principal: PersonPrincipal): readonly string
 
 /** W3C Trace Context, section 3.2: version, trace id, parent id, flags. Anything else is ignored (ENV-11). */
 function traceIdOf(value: unknown): string | undefined {
-  const match = typeof value === "string" ? /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/.exec(value) : null;
+  const match =
+    typeof value === "string" ? /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/.exec(value) : null;
   return match?.[1];
 }
 

@@ -13,7 +13,10 @@ const MESSAGE_CHARS_MAX = 2_000;
 /** 36 bits each: an answer is compared with digests because 250 values do not fit into a requestState. */
 const CHOICE_DIGEST_CHARS = 6;
 
-type StringField = { type: "string"; title: string; description?: string } & ({ oneOf: { const: string; title: string }[] } | { maxLength: number });
+type StringField = { type: "string"; title: string; description?: string } & (
+  | { oneOf: { const: string; title: string }[] }
+  | { maxLength: number }
+);
 
 export interface FormRequest {
   mode: "form";
@@ -38,7 +41,12 @@ export function fieldsOf(question: FormQuestion): PendingForm["fields"] {
   return question.fields.map((field) => ({
     name: field.name,
     required: field.required,
-    choices: field.choices ? field.choices.slice(0, CHOICES_MAX).map((choice) => choiceDigest(choice.value)).join("") : null,
+    choices: field.choices
+      ? field.choices
+          .slice(0, CHOICES_MAX)
+          .map((choice) => choiceDigest(choice.value))
+          .join("")
+      : null,
   }));
 }
 
@@ -65,7 +73,10 @@ function fieldSchema(field: FormField): StringField {
     ...(field.description === undefined ? {} : { description: cleanLine(field.description, MESSAGE_CHARS_MAX) }),
   };
   if (!field.choices) return { ...named, maxLength: ANSWER_CHARS_MAX };
-  return { ...named, oneOf: field.choices.slice(0, CHOICES_MAX).map((choice) => ({ const: choice.value, title: cleanLine(choice.title, TITLE_CHARS_MAX) })) };
+  return {
+    ...named,
+    oneOf: field.choices.slice(0, CHOICES_MAX).map((choice) => ({ const: choice.value, title: cleanLine(choice.title, TITLE_CHARS_MAX) })),
+  };
 }
 
 function isChoice(digests: string, value: string): boolean {

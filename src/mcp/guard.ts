@@ -87,7 +87,10 @@ export function challenge(res: Response, address: EndpointAddress, tokenWasGiven
 
 /** All scopes that the operation needs, in one go (AZ-07). */
 export function scopeChallenge(res: Response, address: EndpointAddress, needed: readonly string[], id: unknown): void {
-  res.setHeader("WWW-Authenticate", `Bearer error="insufficient_scope", scope="${needed.join(" ")}", resource_metadata="${metadataUrl(address)}"`);
+  res.setHeader(
+    "WWW-Authenticate",
+    `Bearer error="insufficient_scope", scope="${needed.join(" ")}", resource_metadata="${metadataUrl(address)}"`,
+  );
   refuse(res, 403, -32600, "The access token lacks a scope that this call needs.", id);
 }
 

@@ -38,7 +38,12 @@ const listOutput = z.object({
 });
 const disconnectInput = z.object({
   connection_name: z.string().min(1).max(32).describe("The connection, as in list_my_connections."),
-  account: z.string().min(1).max(320).optional().describe("Which account: its label, else its e-mail address. Needed when there are several."),
+  account: z
+    .string()
+    .min(1)
+    .max(320)
+    .optional()
+    .describe("Which account: its label, else its e-mail address. Needed when there are several."),
 });
 const disconnectOutput = z.object({ connection_name: z.string(), label: z.string(), status: z.literal("REVOKED") });
 
@@ -61,7 +66,10 @@ function listMyConnections(deps: OwnToolsDeps): McpTool {
       const listed = connections.filter(({ enabled }) => enabled).map((connection) => described(connection, accounts));
       const end = endOf(deps, one, "list_my_connections");
       return end.done({
-        text: listText(listed, connections.some(({ sandbox, enabled }) => sandbox && enabled)),
+        text: listText(
+          listed,
+          connections.some(({ sandbox, enabled }) => sandbox && enabled),
+        ),
         untrusted: namesText(listed),
         structured: { connections: listed },
       });
@@ -96,7 +104,10 @@ function lineOrNull(text: string | null): string | null {
 
 function listText(listed: readonly Described[], sandbox: boolean): string {
   if (listed.length === 0) return "No service can be connected here yet.";
-  const lines = listed.map(({ connection_name, title, readiness, accounts }) => `- ${connection_name} (${title}): ${readiness}, ${accounts.length === 1 ? "1 account" : `${accounts.length} accounts`}`);
+  const lines = listed.map(
+    ({ connection_name, title, readiness, accounts }) =>
+      `- ${connection_name} (${title}): ${readiness}, ${accounts.length === 1 ? "1 account" : `${accounts.length} accounts`}`,
+  );
   const note = sandbox ? ["Those marked sandbox hold practice data, not real accounts."] : [];
   return ["What this person can connect here:", ...lines, ...note].join("\n");
 }
@@ -104,7 +115,10 @@ function listText(listed: readonly Described[], sandbox: boolean): string {
 /** Upstream names come from the provider, so they stand apart. */
 function namesText(listed: readonly Described[]): string[] {
   const lines = listed.flatMap(({ connection_name, accounts }) =>
-    accounts.map(({ label, external_account, status }) => `${connection_name}, ${label}: ${status}${external_account ? `, ${external_account.email ?? external_account.name ?? external_account.id}` : ""}`),
+    accounts.map(
+      ({ label, external_account, status }) =>
+        `${connection_name}, ${label}: ${status}${external_account ? `, ${external_account.email ?? external_account.name ?? external_account.id}` : ""}`,
+    ),
   );
   return lines.length > 0 ? [lines.join("\n")] : [];
 }
@@ -114,7 +128,8 @@ function disconnectAccount(deps: OwnToolsDeps): McpTool {
   return ownTool({
     name: "disconnect_account",
     title: "Disconnect an account",
-    description: "Disconnects one of this person's accounts: takes the access back at the provider and erases it here. The person confirms by typing the connection's name.",
+    description:
+      "Disconnects one of this person's accounts: takes the access back at the provider and erases it here. The person confirms by typing the connection's name.",
     effect: "write",
     hints: { destructive: true, idempotent: true, openWorld: true },
     input: disconnectInput,
@@ -124,15 +139,22 @@ function disconnectAccount(deps: OwnToolsDeps): McpTool {
       const connection = await deps.vault.connections.get(name);
       const found = connection && (await deps.vault.accounts.find(one.principal.sub, name, account));
       const end = endOf(deps, one, "disconnect_account", connection?.name ?? null);
-      if (found === "ambiguous") return end.failed("ambiguous_account", null, `Several accounts are connected. Say which one with "account": ${await labels(deps, one, name)}.`);
+      if (found === "ambiguous")
+        return end.failed(
+          "ambiguous_account",
+          null,
+          `Several accounts are connected. Say which one with "account": ${await labels(deps, one, name)}.`,
+        );
       // The same words for a connection that is not there: which ones exist is told by list_my_connections alone.
-      if (!connection || !found || found.status === "PENDING") return end.failed("not_connected", "not_connected", "There is no such connected account.");
+      if (!connection || !found || found.status === "PENDING")
+        return end.failed("not_connected", "not_connected", "There is no such connected account.");
       if (found.status === "REVOKED") return end.done(disconnected(found));
 
       const question = confirmDisconnect(found, connectPage);
       const answer = one.answers[question.key];
       if (!answer) return { kind: "needs_answer", question };
-      if (answer["connection_name"] !== name) return end.failed("cancelled", "name_mismatch", "The name that was typed is another one, so nothing was disconnected.", found);
+      if (answer["connection_name"] !== name)
+        return end.failed("cancelled", "name_mismatch", "The name that was typed is another one, so nothing was disconnected.", found);
       return end.done(disconnected(await deps.vault.accounts.disconnect(one.principal, found.id)));
     },
   });
@@ -220,7 +242,14 @@ function ownTool(tool: OwnTool): McpTool {
     connectionName: null,
     connectionTitle: "Outband",
     sandbox: false,
-    listed: { name, title, description, inputSchema: jsonSchema(input), outputSchema: jsonSchema(output), annotations: annotationsOf(title, effect, hints) },
+    listed: {
+      name,
+      title,
+      description,
+      inputSchema: jsonSchema(input),
+      outputSchema: jsonSchema(output),
+      annotations: annotationsOf(title, effect, hints),
+    },
     check(args) {
       const parsed = input.safeParse(args);
       if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error.issues, args) };

@@ -62,7 +62,9 @@ export function createQuestionBook(deps: { db: Pick<Database, "transaction">; cl
     },
 
     async answered(asker, id, action) {
-      await once(id, { answeredAt: null }, { answer: action, answeredAt: clock.date() }, (question) => auditRow(asker, question, "elicitation.answered", action));
+      await once(id, { answeredAt: null }, { answer: action, answeredAt: clock.date() }, (question) =>
+        auditRow(asker, question, "elicitation.answered", action),
+      );
     },
 
     async settled(asker, id, outcome, reason) {

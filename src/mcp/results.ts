@@ -58,7 +58,9 @@ export function done(result: ToolResult, sandbox: boolean): CallToolResult {
 
 /** Every line is marked, so that no text can pretend to have ended its frame, also where a client joins the blocks. */
 export function framed(text: string): string {
-  const marked = cleanBlock(text, { charsMax: UNTRUSTED_CHARS_MAX }).text.split("\n").map((line) => `> ${line}`);
+  const marked = cleanBlock(text, { charsMax: UNTRUSTED_CHARS_MAX })
+    .text.split("\n")
+    .map((line) => `> ${line}`);
   return [UNTRUSTED_HEADER, ...marked].join("\n");
 }
 

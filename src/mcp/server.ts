@@ -74,10 +74,14 @@ export function createServerFactory(deps: ServerDeps): McpServerFactory {
         "server/discover": { ttlMs: DISCOVER_TTL_MS, cacheScope: "private" },
       },
       // What this throws leaves as the SDK's one fixed refusal (-32602), before any handler of ours runs.
-      requestState: { verify: (text) => (asked.call ? { state: deps.states.open(text, bindingOf(asked)), digest: stateDigest(text) } : undefined) },
+      requestState: {
+        verify: (text) => (asked.call ? { state: deps.states.open(text, bindingOf(asked)), digest: stateDigest(text) } : undefined),
+      },
     });
     server.onerror = (error) => deps.log.debug("mcp request refused", { request_id: asked.requestId, detail: error.message });
-    server.setRequestHandler("tools/list", async () => ({ tools: (await guarded(deps, () => deps.catalogue.list())).map(({ listed }) => listed) }));
+    server.setRequestHandler("tools/list", async () => ({
+      tools: (await guarded(deps, () => deps.catalogue.list())).map(({ listed }) => listed),
+    }));
     server.setRequestHandler("tools/call", (_request, ctx) => guarded(deps, () => callTool(deps, asked, ctx, era)));
     return server;
   };
@@ -90,7 +94,14 @@ async function callTool(deps: ServerDeps, asked: Asked, ctx: ServerContext, era:
   if (!checked.ok) {
     const { connectionName, sandbox } = call.tool;
     const executionId = newId(deps.clock, "exe");
-    return notDone({ outcome: "invalid_arguments", reason: null, text: problemsText(checked.problems), connectionName, executionId, sandbox });
+    return notDone({
+      outcome: "invalid_arguments",
+      reason: null,
+      text: problemsText(checked.problems),
+      connectionName,
+      executionId,
+      sandbox,
+    });
   }
   // Legacy clients have no rounds: they are answered at once, whatever they send along.
   const opened = era === "modern" ? ctx.mcpReq.requestState<OpenedState>() : undefined;
@@ -104,7 +115,14 @@ async function callTool(deps: ServerDeps, asked: Asked, ctx: ServerContext, era:
     signal: ctx.mcpReq.signal,
     progress: progressOf(ctx),
   };
-  const one = { principal: asked.principal, checked: checked.call, stateDigest: opened?.digest, signal: round.signal, requestId: asked.requestId, traceId: asked.traceId };
+  const one = {
+    principal: asked.principal,
+    checked: checked.call,
+    stateDigest: opened?.digest,
+    signal: round.signal,
+    requestId: asked.requestId,
+    traceId: asked.traceId,
+  };
   return deps.elicitation.run(round, (answers) => tryOnce(deps, call.tool, { ...one, answers }));
 }
 
@@ -128,7 +146,13 @@ function tryOnce(deps: ServerDeps, tool: McpTool, one: Try): Promise<ToolCallOut
 }
 
 function bindingOf({ principal, endpoint, call }: Asked): Binding {
-  return { person: principal.sub, client: principal.clientId, endpoint, tool: call?.tool.name ?? "", argumentsDigest: call?.argumentsDigest ?? "" };
+  return {
+    person: principal.sub,
+    client: principal.clientId,
+    endpoint,
+    tool: call?.tool.name ?? "",
+    argumentsDigest: call?.argumentsDigest ?? "",
+  };
 }
 
 /** Of this very request (ENV-08). `elicitation: {}` means forms alone (CAP-02); a legacy request declares nothing. */
@@ -148,7 +172,8 @@ function objectAt(value: Record<string, unknown> | undefined, key: string): Reco
 function progressOf(ctx: ServerContext): Round["progress"] {
   const progressToken = ctx.mcpReq._meta?.progressToken;
   if (progressToken === undefined) return null;
-  return (progress, total, message) => ctx.mcpReq.notify({ method: "notifications/progress", params: { progressToken, progress, total, message } });
+  return (progress, total, message) =>
+    ctx.mcpReq.notify({ method: "notifications/progress", params: { progressToken, progress, total, message } });
 }
 
 /** The only way for a thrown error out of a handler: the SDK would put its message on the wire. */

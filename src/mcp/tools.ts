@@ -39,7 +39,12 @@ export interface McpTool {
   run(one: Try): Promise<ToolCallOutcome>;
 }
 
-const account = z.string().min(1).max(320).optional().describe("Which connected account to use: its label, else its e-mail address. Needed when there are several.");
+const account = z
+  .string()
+  .min(1)
+  .max(320)
+  .optional()
+  .describe("Which connected account to use: its label, else its e-mail address. Needed when there are several.");
 const idempotencyKey = z
   .string()
   .min(1)
@@ -101,7 +106,8 @@ function vaultTool(vault: Pick<Vault, "tools">, offer: OfferedTool, schemas: Sch
       annotations: annotationsOf(title, tool.effect, tool.hints),
     },
     check: (args) => checked(tool, args),
-    run: ({ principal, checked: { args, ...named }, ...one }) => vault.tools.execute(principal, principal.sub, { tool: offer.name, args, ...named, ...one }),
+    run: ({ principal, checked: { args, ...named }, ...one }) =>
+      vault.tools.execute(principal, principal.sub, { tool: offer.name, args, ...named, ...one }),
   };
 }
 
@@ -118,7 +124,8 @@ export function annotationsOf(title: string, effect: "read" | "write", hints: To
 function checked(tool: Tool, args: Record<string, unknown>): ReturnType<McpTool["check"]> {
   const { account: _account, idempotency_key: _key, ...rest } = args;
   // A read takes no idempotency key: left where it is, a strict tool refuses it and others ignore it, as any unknown field.
-  const own = tool.effect === "write" ? rest : { ...rest, ...("idempotency_key" in args ? { idempotency_key: args["idempotency_key"] } : {}) };
+  const own =
+    tool.effect === "write" ? rest : { ...rest, ...("idempotency_key" in args ? { idempotency_key: args["idempotency_key"] } : {}) };
   const extra = EXTRA.write.safeParse(tool.effect === "write" ? args : { account: args["account"] });
   const input = tool.input.safeParse(own);
   const issues = [...(input.error?.issues ?? []), ...(extra.error?.issues ?? [])];

@@ -74,7 +74,8 @@ export function openThePageText(subject: Subject, readiness: Readiness, page: st
 /** After a question that did not lead to a usable account. */
 export function notConnectedText(subject: Subject, reason: string, page: string): string {
   const lead = `${subject.title} is not usable: ${reasonInWords(reason)}.`;
-  if (reason === "awaiting_user") return `${lead} Do not call the tool again by yourself: wait until the person says that they have finished, here or on ${page}.`;
+  if (reason === "awaiting_user")
+    return `${lead} Do not call the tool again by yourself: wait until the person says that they have finished, here or on ${page}.`;
   if (reason === "busy") return `${lead} Try again in a minute.`;
   return `${lead} Do not try again by yourself: the person can connect ${subject.title} at ${page}.`;
 }

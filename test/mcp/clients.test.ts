@@ -19,7 +19,11 @@ async function start(settings: Parameters<typeof startMcpSite>[0] = {}): Promise
 type FormAnswer = { action: "accept"; content: Record<string, string> } | { action: "accept" | "decline" };
 
 /** A stock client that says yes to every link the moment it is asked, and opens nothing. */
-async function stockClient(site: McpSite, capabilities: ClientOptions["capabilities"], answer: (params: Record<string, unknown>) => FormAnswer) {
+async function stockClient(
+  site: McpSite,
+  capabilities: ClientOptions["capabilities"],
+  answer: (params: Record<string, unknown>) => FormAnswer,
+) {
   const asked: Record<string, unknown>[] = [];
   const client = new Client({ name: "stock", version: "1.0.0" }, { capabilities, versionNegotiation: { mode: { pin: "2026-07-28" } } });
   if (capabilities?.elicitation) {
@@ -33,7 +37,8 @@ async function stockClient(site: McpSite, capabilities: ClientOptions["capabilit
   return { client, asked };
 }
 
-const outcomeOf = (result: { _meta?: Record<string, unknown> | undefined }): Record<string, unknown> => (result._meta?.["dev.outband/outcome"] ?? {}) as Record<string, unknown>;
+const outcomeOf = (result: { _meta?: Record<string, unknown> | undefined }): Record<string, unknown> =>
+  (result._meta?.["dev.outband/outcome"] ?? {}) as Record<string, unknown>;
 
 test("a stock auto-accepting client with nobody at the browser is asked once and ends in one completed result", async () => {
   const site = await start({ settings: { settleWaitMs: 900, settleLegMs: 200 } });
@@ -62,11 +67,19 @@ test("a person who finishes while the stock client waits gets the result in that
 test("the stock client lists, picks by form, confirms and declines", async () => {
   const site = await start();
   site.vault.connect("alice", "slack");
-  const { client, asked } = await stockClient(site, { elicitation: {} }, (params): FormAnswer =>
-    params["message"] === "Which channel?" ? { action: "accept", content: { channel: "C1" } } : { action: "accept", content: { name: "general" } },
+  const { client, asked } = await stockClient(
+    site,
+    { elicitation: {} },
+    (params): FormAnswer =>
+      params["message"] === "Which channel?"
+        ? { action: "accept", content: { channel: "C1" } }
+        : { action: "accept", content: { name: "general" } },
   );
   const { tools } = await client.listTools();
-  assert.deepEqual(tools.map((tool) => tool.name), ["list_my_connections", "disconnect_account", "summarize_inbox", "gmail_send_message", "slack_post_message"]);
+  assert.deepEqual(
+    tools.map((tool) => tool.name),
+    ["list_my_connections", "disconnect_account", "summarize_inbox", "gmail_send_message", "slack_post_message"],
+  );
   assert.deepEqual((await client.callTool({ name: "slack_post_message", arguments: { text: "Hi" } })).structuredContent, { channel: "C1" });
   assert.equal(asked.length, 2);
   const refusing = await stockClient(site, { elicitation: { url: {}, form: {} } }, () => ({ action: "decline" }));
@@ -80,7 +93,10 @@ test("a client that declares elicitation: {} gets the readable result, and an un
   assert.equal(result.isError, true);
   assert.match((result.content[0] as { text: string }).text, /^not_connected: .*http:\/\/localhost:3999\/connections/);
   assert.deepEqual(asked, []);
-  await assert.rejects(client.callTool({ name: "nope", arguments: {} }), (error: unknown) => error instanceof ProtocolError && error.code === -32602);
+  await assert.rejects(
+    client.callTool({ name: "nope", arguments: {} }),
+    (error: unknown) => error instanceof ProtocolError && error.code === -32602,
+  );
 });
 
 test("the stock client's own check of structured content against the output schema passes for every tool", async () => {
@@ -95,7 +111,11 @@ test("the stock client's own check of structured content against the output sche
 test("a 2025 client on the same URL is answered at once and readably, never with a wait (F08, CAP-05)", async () => {
   const site = await start({ settings: { settleWaitMs: 60_000, settleLegMs: 30_000 } });
   const client = new LegacyClient({ name: "old-host", version: "3.2.0" }, { capabilities: { elicitation: { form: {}, url: {} } } });
-  await client.connect(new LegacyTransport(new URL(site.url), { requestInit: { headers: { authorization: `Bearer ${ALICE}` } } }) as Parameters<LegacyClient["connect"]>[0]);
+  await client.connect(
+    new LegacyTransport(new URL(site.url), { requestInit: { headers: { authorization: `Bearer ${ALICE}` } } }) as Parameters<
+      LegacyClient["connect"]
+    >[0],
+  );
   open.push(client);
   const since = Date.now();
   const result = await client.callTool({ name: "summarize_inbox", arguments: {} });
@@ -117,12 +137,22 @@ test("a legacy request that sends a modern state along is still answered at once
   const first = await site.call("summarize_inbox");
   const since = Date.now();
   const answer = await site.send("/mcp", {
-    headers: { authorization: `Bearer ${ALICE}`, "content-type": "application/json", accept: "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25" },
+    headers: {
+      authorization: `Bearer ${ALICE}`,
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2025-11-25",
+    },
     body: JSON.stringify({
       jsonrpc: "2.0",
       id: 1,
       method: "tools/call",
-      params: { name: "summarize_inbox", arguments: {}, requestState: first.body.result.requestState, inputResponses: { connect_gmail: { action: "accept" } } },
+      params: {
+        name: "summarize_inbox",
+        arguments: {},
+        requestState: first.body.result.requestState,
+        inputResponses: { connect_gmail: { action: "accept" } },
+      },
     }),
   });
   assert.ok(Date.now() - since < 2_000);

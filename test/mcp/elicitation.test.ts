@@ -16,7 +16,8 @@ afterEach(async () => {
 
 const SERVER = { "io.modelcontextprotocol/serverInfo": { name: "outband", title: "Outband", version: "0.1.0" } };
 const stateOf = (answer: McpAnswer): string => answer.body.result.requestState as string;
-const outcomeOf = (answer: McpAnswer): Record<string, unknown> => answer.body.result._meta["dev.outband/outcome"] as Record<string, unknown>;
+const outcomeOf = (answer: McpAnswer): Record<string, unknown> =>
+  answer.body.result._meta["dev.outband/outcome"] as Record<string, unknown>;
 const textOf = (answer: McpAnswer): string => answer.body.result.content[0].text as string;
 const accept = { connect_gmail: { action: "accept" } };
 const REFUSAL = { code: -32602, message: "Invalid or expired requestState", data: { reason: "invalid_request_state" } };
@@ -44,7 +45,10 @@ test("an account that is missing: input_required with one link, exactly so (cont
   });
   assert.match(requestState, /^v1\.[\w-]+$/);
   assert.equal(site.vault.links.length, 1);
-  assert.deepEqual([link?.askedBy, link?.identifier, link?.clientId, link?.clientName, link?.scopesRequired], ["mcp", "alice", "app", "Probe", ["mail.read"]]);
+  assert.deepEqual(
+    [link?.askedBy, link?.identifier, link?.clientId, link?.clientName, link?.scopesRequired],
+    ["mcp", "alice", "app", "Probe", ["mail.read"]],
+  );
   assert.deepEqual(site.vault.ran, []);
 });
 
@@ -53,7 +57,18 @@ test("the question's rows stand before it leaves, the answer's and the end's aft
   const first = await site.call("summarize_inbox");
   const [row] = site.elicitations;
   assert.deepEqual(
-    [row?.["identifier"], row?.["clientId"], row?.["endpoint"], row?.["tool"], row?.["kind"], row?.["key"], row?.["round"], row?.["connectionName"], row?.["linkId"], row?.["answer"]],
+    [
+      row?.["identifier"],
+      row?.["clientId"],
+      row?.["endpoint"],
+      row?.["tool"],
+      row?.["kind"],
+      row?.["key"],
+      row?.["round"],
+      row?.["connectionName"],
+      row?.["linkId"],
+      row?.["answer"],
+    ],
     ["alice", "app", "/mcp", "summarize_inbox", "url", "connect_gmail", 1, "gmail", site.vault.links[0]?.id, null],
   );
   site.vault.connect("alice", "gmail");
@@ -103,7 +118,11 @@ for (const [action, reason] of [
     const first = await site.call("summarize_inbox");
     // Connected meanwhile or not: a no is a no.
     site.vault.connect("alice", "gmail");
-    const answer = await site.call("summarize_inbox", {}, { requestState: stateOf(first), inputResponses: { connect_gmail: { action, content: { junk: [1, { a: "b" }] } } } });
+    const answer = await site.call(
+      "summarize_inbox",
+      {},
+      { requestState: stateOf(first), inputResponses: { connect_gmail: { action, content: { junk: [1, { a: "b" }] } } } },
+    );
     assert.equal(answer.body.result.resultType, "complete");
     assert.equal(answer.body.result.isError, true);
     assert.match(textOf(answer), /^declined: /);
@@ -130,8 +149,15 @@ test("parallel unanswered calls show one link, and either retry goes on (LOOP-04
   const [one, other] = await Promise.all([site.call("summarize_inbox"), site.call("summarize_inbox", { max_messages: 5 })]);
   assert.equal(one.body.result.inputRequests.connect_gmail.params.url, other.body.result.inputRequests.connect_gmail.params.url);
   site.vault.connect("alice", "gmail");
-  assert.equal((await site.call("summarize_inbox", { max_messages: 5 }, { requestState: stateOf(other), inputResponses: accept })).body.result.resultType, "complete");
-  assert.equal((await site.call("summarize_inbox", {}, { requestState: stateOf(one), inputResponses: accept })).body.result.resultType, "complete");
+  assert.equal(
+    (await site.call("summarize_inbox", { max_messages: 5 }, { requestState: stateOf(other), inputResponses: accept })).body.result
+      .resultType,
+    "complete",
+  );
+  assert.equal(
+    (await site.call("summarize_inbox", {}, { requestState: stateOf(one), inputResponses: accept })).body.result.resultType,
+    "complete",
+  );
 });
 
 test("a client without elicitation.url gets a readable completed result, no link, no secret (CAP-02, F09)", async () => {
@@ -140,7 +166,12 @@ test("a client without elicitation.url gets a readable completed result, no link
     const answer = await site.call("summarize_inbox", {}, {}, { can });
     assert.equal(answer.status, 200, JSON.stringify(can));
     const { execution_id: _id, ...outcome } = outcomeOf(answer);
-    assert.deepEqual(outcome, { outcome: "not_connected", reason: "not_connected", connection_name: "gmail", connect_page: `${PUBLIC_URL}/connections` });
+    assert.deepEqual(outcome, {
+      outcome: "not_connected",
+      reason: "not_connected",
+      connection_name: "gmail",
+      connect_page: `${PUBLIC_URL}/connections`,
+    });
     assert.deepEqual(
       { ...answer.body.result, _meta: undefined },
       {
@@ -224,7 +255,12 @@ for (const [status, reason, told] of [
     site.vault.fail(status, reason);
     const answer = await site.call("summarize_inbox", {}, { requestState: stateOf(first), inputResponses: accept });
     const { execution_id: _id, ...outcome } = outcomeOf(answer);
-    assert.deepEqual(outcome, { outcome: "not_connected", reason: told, connection_name: "gmail", connect_page: `${PUBLIC_URL}/connections` });
+    assert.deepEqual(outcome, {
+      outcome: "not_connected",
+      reason: told,
+      connection_name: "gmail",
+      connect_page: `${PUBLIC_URL}/connections`,
+    });
     assert.equal(site.vault.links.length, 1);
   });
 }
@@ -232,7 +268,11 @@ for (const [status, reason, told] of [
 test("a missing or malformed answer asks again, within MAX_ROUNDS; extra keys are ignored (MRTR-16, MRTR-17)", async () => {
   const site = await start({ settings: { maxRounds: 4 } });
   let answer = await site.call("summarize_inbox");
-  const junk = [{ wrong_key: { action: "accept" } }, { connect_gmail: 12_345, other: null }, { connect_gmail: { action: "ACCEPT" }, more: { action: "accept" } }];
+  const junk = [
+    { wrong_key: { action: "accept" } },
+    { connect_gmail: 12_345, other: null },
+    { connect_gmail: { action: "ACCEPT" }, more: { action: "accept" } },
+  ];
   for (const inputResponses of junk) {
     answer = await site.call("summarize_inbox", {}, { requestState: stateOf(answer), inputResponses });
     assert.equal(answer.body.result.resultType, "input_required", JSON.stringify(inputResponses));
@@ -247,7 +287,10 @@ test("a missing answer runs the tool when the account is usable by now", async (
   const site = await start();
   const first = await site.call("summarize_inbox");
   site.vault.connect("alice", "gmail");
-  assert.equal((await site.call("summarize_inbox", {}, { requestState: stateOf(first), inputResponses: null })).body.result.structuredContent.count, 2);
+  assert.equal(
+    (await site.call("summarize_inbox", {}, { requestState: stateOf(first), inputResponses: null })).body.result.structuredContent.count,
+    2,
+  );
 });
 
 test("answers without a state are answers to nothing", async () => {
@@ -265,14 +308,23 @@ test("a client that drops the state is stopped by the vault's guard (LOOP-03)", 
   }
   const answer = await site.call("summarize_inbox");
   const { execution_id: _id, ...outcome } = outcomeOf(answer);
-  assert.deepEqual(outcome, { outcome: "not_connected", reason: "asked_too_often", connection_name: "gmail", connect_page: `${PUBLIC_URL}/connections` });
+  assert.deepEqual(outcome, {
+    outcome: "not_connected",
+    reason: "asked_too_often",
+    connection_name: "gmail",
+    connect_page: `${PUBLIC_URL}/connections`,
+  });
 });
 
 test("a link that cannot be made ends in words", async () => {
   const cases = [
     [new OutbandError("forbidden", { reason: "connection_disabled" }), "not_allowed", "connection_disabled"],
     [new OutbandError("unknown_identifier"), "not_allowed", "unknown_identifier"],
-    [new OutbandError("invalid_request", { problems: [{ path: "label", message: "1 to 64 printable characters." }] }), "invalid_arguments", "invalid_request"],
+    [
+      new OutbandError("invalid_request", { problems: [{ path: "label", message: "1 to 64 printable characters." }] }),
+      "invalid_arguments",
+      "invalid_request",
+    ],
   ] as const;
   for (const [refusal, outcome, reason] of cases) {
     const site = await start();
@@ -289,12 +341,25 @@ test("a state of another person, client, tool, arguments or of nobody: one fixed
   site.vault.connect("bob", "gmail");
   const before = JSON.stringify([site.vault.reads, site.vault.links, site.audit.length, site.elicitations]);
   const refused: [string, Promise<McpAnswer>][] = [
-    ["another person", site.call("summarize_inbox", { max_messages: 5 }, { requestState: state, inputResponses: accept }, { token: "bob.app.mcp_read" })],
-    ["another client", site.call("summarize_inbox", { max_messages: 5 }, { requestState: state, inputResponses: accept }, { token: "alice.other.mcp_read" })],
+    [
+      "another person",
+      site.call("summarize_inbox", { max_messages: 5 }, { requestState: state, inputResponses: accept }, { token: "bob.app.mcp_read" }),
+    ],
+    [
+      "another client",
+      site.call("summarize_inbox", { max_messages: 5 }, { requestState: state, inputResponses: accept }, { token: "alice.other.mcp_read" }),
+    ],
     ["other arguments", site.call("summarize_inbox", { max_messages: 6 }, { requestState: state, inputResponses: accept })],
     ["more arguments", site.call("summarize_inbox", { max_messages: 5, account: "work" }, { requestState: state, inputResponses: accept })],
     ["another tool", site.call("gmail_send_message", { max_messages: 5 }, { requestState: state, inputResponses: accept })],
-    ["flipped", site.call("summarize_inbox", { max_messages: 5 }, { requestState: `${state.slice(0, 40)}${state[40] === "A" ? "B" : "A"}${state.slice(41)}` })],
+    [
+      "flipped",
+      site.call(
+        "summarize_inbox",
+        { max_messages: 5 },
+        { requestState: `${state.slice(0, 40)}${state[40] === "A" ? "B" : "A"}${state.slice(41)}` },
+      ),
+    ],
     ["truncated", site.call("summarize_inbox", { max_messages: 5 }, { requestState: state.slice(0, -8) })],
     ["tampered", site.call("summarize_inbox", { max_messages: 5 }, { requestState: `${state}-TAMPERED` })],
     ["1 MB", site.call("summarize_inbox", { max_messages: 5 }, { requestState: `v1.${"A".repeat(1024 * 1024)}` })],
@@ -311,7 +376,11 @@ test("a state of another person, client, tool, arguments or of nobody: one fixed
   }
   assert.equal(JSON.stringify([site.vault.reads, site.vault.links, site.audit.length, site.elicitations]), before);
   // In whatever order the same arguments are sent, and twice, the rightful one opens.
-  assert.equal((await site.call("summarize_inbox", { max_messages: 5 }, { requestState: state, inputResponses: accept })).body.result.structuredContent.count, 2);
+  assert.equal(
+    (await site.call("summarize_inbox", { max_messages: 5 }, { requestState: state, inputResponses: accept })).body.result.structuredContent
+      .count,
+    2,
+  );
 });
 
 test("the state of a writing tool's retry names the call, so that it is done once (contract 6.1.7, MRTR-11)", async () => {
@@ -331,7 +400,16 @@ test("a grant that is dead at its first use is asked for once more, then told (L
   site.vault.runInstead = async (call) => {
     const account = site.vault.account("alice", "gmail");
     site.vault.status(account, "EXPIRED", "token_rejected");
-    return { kind: "needs_account", connectionName: "gmail", connectionTitle: "Gmail", label: "", readiness: "needs_reauth", reason: "token_rejected", scopes: [call.tool], accountId: account.id };
+    return {
+      kind: "needs_account",
+      connectionName: "gmail",
+      connectionTitle: "Gmail",
+      label: "",
+      readiness: "needs_reauth",
+      reason: "token_rejected",
+      scopes: [call.tool],
+      accountId: account.id,
+    };
   };
   const first = await site.call("summarize_inbox");
   site.vault.connect("alice", "gmail");
@@ -348,7 +426,16 @@ test("an account that was usable until the provider said no is asked for once, n
   site.vault.connect("alice", "gmail");
   site.vault.runInstead = async () => {
     site.vault.status(site.vault.account("alice", "gmail"), "EXPIRED", "token_rejected");
-    return { kind: "needs_account", connectionName: "", connectionTitle: "", label: "", readiness: "needs_reauth", reason: "", scopes: [], accountId: null };
+    return {
+      kind: "needs_account",
+      connectionName: "",
+      connectionTitle: "",
+      label: "",
+      readiness: "needs_reauth",
+      reason: "",
+      scopes: [],
+      accountId: null,
+    };
   };
   const first = await site.call("summarize_inbox");
   assert.equal(first.body.result.resultType, "input_required");
@@ -363,7 +450,10 @@ test("one call may go connect, pick, confirm, done; earlier answers travel seale
   const connect = await site.call("slack_post_message", args);
   assert.deepEqual(Object.keys(connect.body.result.inputRequests), ["connect_slack"]);
   site.vault.connect("alice", "slack");
-  const pick = await site.call("slack_post_message", args, { requestState: stateOf(connect), inputResponses: { connect_slack: { action: "accept" } } });
+  const pick = await site.call("slack_post_message", args, {
+    requestState: stateOf(connect),
+    inputResponses: { connect_slack: { action: "accept" } },
+  });
   assert.deepEqual(pick.body.result.inputRequests, {
     pick_channel: {
       method: "elicitation/create",
@@ -387,9 +477,15 @@ test("one call may go connect, pick, confirm, done; earlier answers travel seale
       },
     },
   });
-  const confirm = await site.call("slack_post_message", args, { requestState: stateOf(pick), inputResponses: { pick_channel: { action: "accept", content: { channel: "C1" } } } });
+  const confirm = await site.call("slack_post_message", args, {
+    requestState: stateOf(pick),
+    inputResponses: { pick_channel: { action: "accept", content: { channel: "C1" } } },
+  });
   assert.deepEqual(Object.keys(confirm.body.result.inputRequests), ["confirm_channel"]);
-  const end = await site.call("slack_post_message", args, { requestState: stateOf(confirm), inputResponses: { confirm_channel: { action: "accept", content: { name: "general" } } } });
+  const end = await site.call("slack_post_message", args, {
+    requestState: stateOf(confirm),
+    inputResponses: { confirm_channel: { action: "accept", content: { name: "general" } } },
+  });
   assert.deepEqual(end.body.result.structuredContent, { channel: "C1" });
   assert.deepEqual(site.vault.ran[0]?.call.answers, { pick_channel: { channel: "C1" }, confirm_channel: { name: "general" } });
   assert.deepEqual(
@@ -407,12 +503,19 @@ test("a form's answer that does not fit is asked for again, and MAX_ROUNDS count
   site.vault.connect("alice", "slack");
   let answer = await site.call("slack_post_message", { text: "Hi" });
   for (const content of [{ channel: "C3" }, { channel: ["C1"] }]) {
-    answer = await site.call("slack_post_message", { text: "Hi" }, { requestState: stateOf(answer), inputResponses: { pick_channel: { action: "accept", content } } });
+    answer = await site.call(
+      "slack_post_message",
+      { text: "Hi" },
+      { requestState: stateOf(answer), inputResponses: { pick_channel: { action: "accept", content } } },
+    );
     assert.deepEqual(Object.keys(answer.body.result.inputRequests), ["pick_channel"]);
   }
   answer = await site.call("slack_post_message", { text: "Hi" }, { requestState: stateOf(answer), inputResponses: {} });
   assert.deepEqual([outcomeOf(answer)["outcome"], outcomeOf(answer)["reason"]], ["invalid_arguments", "asked_too_often"]);
-  assert.deepEqual(site.elicitations.map((row) => row["outcome"]), ["invalid_answer", "invalid_answer", "unanswered"]);
+  assert.deepEqual(
+    site.elicitations.map((row) => row["outcome"]),
+    ["invalid_answer", "invalid_answer", "unanswered"],
+  );
   assert.deepEqual(site.vault.ran, []);
 });
 
@@ -420,14 +523,25 @@ test("a declined form ends the call; without form support it ends in the questio
   const site = await start();
   site.vault.connect("alice", "slack");
   const asked = await site.call("slack_post_message", { text: "Hi" });
-  const declined = await site.call("slack_post_message", { text: "Hi" }, { requestState: stateOf(asked), inputResponses: { pick_channel: { action: "cancel", content: { channel: "C1" } } } });
-  assert.deepEqual([outcomeOf(declined)["outcome"], outcomeOf(declined)["reason"], outcomeOf(declined)["connection_name"]], ["declined", "cancelled", "slack"]);
+  const declined = await site.call(
+    "slack_post_message",
+    { text: "Hi" },
+    { requestState: stateOf(asked), inputResponses: { pick_channel: { action: "cancel", content: { channel: "C1" } } } },
+  );
+  assert.deepEqual(
+    [outcomeOf(declined)["outcome"], outcomeOf(declined)["reason"], outcomeOf(declined)["connection_name"]],
+    ["declined", "cancelled", "slack"],
+  );
   for (const can of [undefined, { url: {} }]) {
     const answer = await site.call("slack_post_message", { text: "Hi" }, {}, { can });
     assert.deepEqual([outcomeOf(answer)["outcome"], outcomeOf(answer)["reason"]], ["invalid_arguments", "no_form_support"]);
     assert.equal(textOf(answer), "invalid_arguments: Name the channel.");
   }
-  assert.equal((await site.call("slack_post_message", { text: "Hi" }, {}, { can: {} })).body.result.resultType, "input_required", "elicitation: {} means forms");
+  assert.equal(
+    (await site.call("slack_post_message", { text: "Hi" }, {}, { can: {} })).body.result.resultType,
+    "input_required",
+    "elicitation: {} means forms",
+  );
   assert.deepEqual(site.vault.ran, []);
 });
 
@@ -436,13 +550,30 @@ test("other outcomes pass through with all their fields, and sandbox results say
   for (const offer of vault.offered) offer.sandbox = true;
   const site = await start({ vault });
   site.vault.connect("alice", "gmail");
-  site.vault.runInstead = async () => ({ kind: "failed", outcome: "rate_limited", reason: "quota", text: "Gmail asks to slow down.", connectionName: "gmail", retryAfterS: 30, executionId: "exe_9" });
+  site.vault.runInstead = async () => ({
+    kind: "failed",
+    outcome: "rate_limited",
+    reason: "quota",
+    text: "Gmail asks to slow down.",
+    connectionName: "gmail",
+    retryAfterS: 30,
+    executionId: "exe_9",
+  });
   const answer = await site.call("summarize_inbox");
   assert.equal(textOf(answer), "rate_limited: Gmail asks to slow down. (sandbox: practice data, not a real account)");
-  assert.deepEqual(outcomeOf(answer), { outcome: "rate_limited", reason: "quota", connection_name: "gmail", retry_after_s: 30, execution_id: "exe_9" });
+  assert.deepEqual(outcomeOf(answer), {
+    outcome: "rate_limited",
+    reason: "quota",
+    connection_name: "gmail",
+    retry_after_s: 30,
+    execution_id: "exe_9",
+  });
   site.vault.runInstead = null;
   assert.match(textOf(await site.call("summarize_inbox")), /^2 messages\. \(sandbox: /);
-  assert.match((await site.call("slack_post_message", { text: "x" })).body.result.inputRequests.connect_slack.params.message, /Slack \(sandbox, practice data\)/);
+  assert.match(
+    (await site.call("slack_post_message", { text: "x" })).body.result.inputRequests.connect_slack.params.message,
+    /Slack \(sandbox, practice data\)/,
+  );
 });
 
 test("two people and two clients never share a question", async () => {

@@ -19,26 +19,37 @@ beforeEach(() => {
 
 const READ_ONLY = "alice.app.mcp_read";
 const METADATA = `${PUBLIC_URL}/.well-known/oauth-protected-resource/mcp`;
-const body = (method: string, params: Record<string, unknown>): string => JSON.stringify({ jsonrpc: "2.0", id: 7, method, params: { _meta: meta(), ...params } });
+const body = (method: string, params: Record<string, unknown>): string =>
+  JSON.stringify({ jsonrpc: "2.0", id: 7, method, params: { _meta: meta(), ...params } });
 const discover = body("server/discover", {});
 
 test("without a bearer: 401 with the challenge of the contract, and the body is not read (AZ-02, AZ-03, AZ-04)", async () => {
   const answer = await site.send("/mcp", { headers: { "content-type": "application/json" }, body: "{ not json" });
   assert.equal(answer.status, 401);
   assert.equal(answer.headers["www-authenticate"], `Bearer resource_metadata="${METADATA}", scope="mcp:read mcp:write"`);
-  assert.deepEqual(answer.body, { jsonrpc: "2.0", id: null, error: { code: -32600, message: "A valid access token for this server is required." } });
+  assert.deepEqual(answer.body, {
+    jsonrpc: "2.0",
+    id: null,
+    error: { code: -32600, message: "A valid access token for this server is required." },
+  });
 });
 
 test("a bearer that is not valid: 401 that says so; the verifier is asked for this endpoint's audience (AZ-05)", async () => {
   const answer = await site.send("/mcp", { headers: site.headersFor("server/discover", undefined, "nonsense"), body: discover });
   assert.equal(answer.status, 401);
-  assert.equal(answer.headers["www-authenticate"], `Bearer error="invalid_token", resource_metadata="${METADATA}", scope="mcp:read mcp:write"`);
+  assert.equal(
+    answer.headers["www-authenticate"],
+    `Bearer error="invalid_token", resource_metadata="${METADATA}", scope="mcp:read mcp:write"`,
+  );
   assert.deepEqual(site.verified, [{ token: "nonsense", audience: `${PUBLIC_URL}/mcp` }]);
 });
 
 test("a token in the query is refused, alone and beside a header (AZ-06)", async () => {
   const alone = await site.send(`/mcp?access_token=${ALICE}`, { headers: { "content-type": "application/json" }, body: discover });
-  const beside = await site.send(`/mcp?access_token=${ALICE}`, { headers: site.headersFor("server/discover", undefined, ALICE), body: discover });
+  const beside = await site.send(`/mcp?access_token=${ALICE}`, {
+    headers: site.headersFor("server/discover", undefined, ALICE),
+    body: discover,
+  });
   assert.deepEqual([alone.status, beside.status], [401, 401]);
   assert.deepEqual(site.verified, []);
 });
@@ -52,7 +63,10 @@ test("other authorization schemes and malformed bearers reach no verifier", asyn
 });
 
 test("X-Forwarded-Host and Host never build the challenge", async () => {
-  const answer = await site.send("/mcp", { headers: { "x-forwarded-host": 'evil.test"x', "x-forwarded-proto": "https", "content-type": "application/json" }, body: discover });
+  const answer = await site.send("/mcp", {
+    headers: { "x-forwarded-host": 'evil.test"x', "x-forwarded-proto": "https", "content-type": "application/json" },
+    body: discover,
+  });
   assert.equal(answer.headers["www-authenticate"], `Bearer resource_metadata="${METADATA}", scope="mcp:read mcp:write"`);
 });
 
@@ -63,32 +77,49 @@ test("a foreign Host is refused before the bearer is looked at; our own names an
   }
   assert.deepEqual(site.verified, []);
   for (const host of ["localhost:3999", "127.0.0.1", "10.1.2.3:80", "[::1]:3999"]) {
-    assert.equal((await site.send("/mcp", { headers: { ...site.headersFor("server/discover", undefined, ALICE), host }, body: discover })).status, 200, host);
+    assert.equal(
+      (await site.send("/mcp", { headers: { ...site.headersFor("server/discover", undefined, ALICE), host }, body: discover })).status,
+      200,
+      host,
+    );
   }
 });
 
 test("a foreign or null Origin is refused on every method; ours, a listed one and none pass (HTTP-02)", async () => {
   for (const origin of ["https://evil.test", "null", "http://localhost:4000", "https://app.example.evil.test"]) {
     for (const method of ["POST", "GET", "DELETE", "OPTIONS"]) {
-      const answer = await site.send("/mcp", { method, headers: { ...site.headersFor("server/discover", undefined, ALICE), origin }, ...(method === "POST" ? { body: discover } : {}) });
+      const answer = await site.send("/mcp", {
+        method,
+        headers: { ...site.headersFor("server/discover", undefined, ALICE), origin },
+        ...(method === "POST" ? { body: discover } : {}),
+      });
       assert.equal(answer.status, 403, `${method} ${origin}`);
       assert.equal(answer.headers["access-control-allow-origin"], undefined);
     }
   }
   assert.deepEqual(site.verified, []);
   for (const origin of [PUBLIC_URL, "https://app.example"]) {
-    const answer = await site.send("/mcp", { headers: { ...site.headersFor("server/discover", undefined, ALICE), origin }, body: discover });
+    const answer = await site.send("/mcp", {
+      headers: { ...site.headersFor("server/discover", undefined, ALICE), origin },
+      body: discover,
+    });
     assert.equal(answer.status, 200, origin);
   }
 });
 
 test("a listed origin gets CORS: the preflight without a bearer, the challenge readable", async () => {
-  const preflight = await site.send("/mcp", { method: "OPTIONS", headers: { origin: "https://app.example", "access-control-request-method": "POST" } });
+  const preflight = await site.send("/mcp", {
+    method: "OPTIONS",
+    headers: { origin: "https://app.example", "access-control-request-method": "POST" },
+  });
   assert.equal(preflight.status, 204);
   assert.equal(preflight.headers["access-control-allow-origin"], "https://app.example");
   assert.match(String(preflight.headers["access-control-allow-headers"]), /Authorization.*MCP-Protocol-Version.*Mcp-Method.*Mcp-Name/);
   assert.equal(preflight.headers["access-control-allow-credentials"], undefined);
-  const refused = await site.send("/mcp", { headers: { origin: "https://app.example", "content-type": "application/json" }, body: discover });
+  const refused = await site.send("/mcp", {
+    headers: { origin: "https://app.example", "content-type": "application/json" },
+    body: discover,
+  });
   assert.equal(refused.status, 401);
   assert.match(String(refused.headers["access-control-expose-headers"]), /WWW-Authenticate/);
 });
@@ -112,13 +143,20 @@ test("a writing tool without mcp:write: 403 with all scopes it takes, and nothin
   site.vault.connect("alice", "gmail");
   const answer = await site.call("gmail_send_message", { to: ["a@b.test"], subject: "x" }, {}, { token: READ_ONLY });
   assert.equal(answer.status, 403);
-  assert.equal(answer.headers["www-authenticate"], `Bearer error="insufficient_scope", scope="mcp:read mcp:write", resource_metadata="${METADATA}"`);
+  assert.equal(
+    answer.headers["www-authenticate"],
+    `Bearer error="insufficient_scope", scope="mcp:read mcp:write", resource_metadata="${METADATA}"`,
+  );
   assert.equal(answer.body.error.code, -32600);
   assert.equal(typeof answer.body.id, "number");
   assert.deepEqual(site.vault.ran, []);
   assert.equal((await site.call("disconnect_account", { connection_name: "gmail" }, {}, { token: READ_ONLY })).status, 403);
   assert.equal((await site.call("summarize_inbox", {}, {}, { token: READ_ONLY })).status, 200);
-  assert.equal((await site.call("summarize_inbox", {}, {}, { token: "alice.app.mcp_write" })).status, 200, "writing includes reading (AZ-08)");
+  assert.equal(
+    (await site.call("summarize_inbox", {}, {}, { token: "alice.app.mcp_write" })).status,
+    200,
+    "writing includes reading (AZ-08)",
+  );
   const none = await site.call("summarize_inbox", {}, {}, { token: "alice.app.openid" });
   assert.equal(none.status, 403);
   assert.match(String(none.headers["www-authenticate"]), /scope="mcp:read"/);
@@ -126,8 +164,18 @@ test("a writing tool without mcp:write: 403 with all scopes it takes, and nothin
 
 test("a legacy call of a writing tool meets the same scope check", async () => {
   site.vault.connect("alice", "gmail");
-  const headers = { authorization: `Bearer ${READ_ONLY}`, "content-type": "application/json", accept: "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25" };
-  const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "gmail_send_message", arguments: { to: ["a@b.test"], subject: "x" } } };
+  const headers = {
+    authorization: `Bearer ${READ_ONLY}`,
+    "content-type": "application/json",
+    accept: "application/json, text/event-stream",
+    "mcp-protocol-version": "2025-11-25",
+  };
+  const call = {
+    jsonrpc: "2.0",
+    id: 1,
+    method: "tools/call",
+    params: { name: "gmail_send_message", arguments: { to: ["a@b.test"], subject: "x" } },
+  };
   assert.equal((await site.send("/mcp", { headers, body: JSON.stringify(call) })).status, 403);
   assert.equal((await site.send("/mcp", { headers, body: JSON.stringify([call]) })).status, 400, "nor is it hidden in a batch");
   assert.deepEqual(site.vault.ran, []);
@@ -211,13 +259,23 @@ test("headers and body must agree, before anything runs (HDR-01 to HDR-06, F09)"
 
 test("an incomplete envelope, an unknown revision, unknown methods: the codes and statuses of the revision", async () => {
   const send = (method: string, params: Record<string, unknown>, more: Record<string, string> = {}) =>
-    site.send("/mcp", { headers: { ...site.headersFor(method, undefined, ALICE), ...more }, body: JSON.stringify({ jsonrpc: "2.0", id: "abc", method, params }) });
+    site.send("/mcp", {
+      headers: { ...site.headersFor(method, undefined, ALICE), ...more },
+      body: JSON.stringify({ jsonrpc: "2.0", id: "abc", method, params }),
+    });
   const noMeta = await send("tools/list", {});
   assert.deepEqual([noMeta.status, noMeta.body.error.code], [400, -32602]);
   const noCapabilities = await send("tools/list", { _meta: { "io.modelcontextprotocol/protocolVersion": REVISION } });
   assert.deepEqual([noCapabilities.status, noCapabilities.body.error.code, noCapabilities.body.id], [400, -32602, "abc"]);
-  const old = await send("tools/list", { _meta: { ...meta(), "io.modelcontextprotocol/protocolVersion": "1900-01-01" } }, { "mcp-protocol-version": "1900-01-01" });
-  assert.deepEqual([old.status, old.body.error.code, old.body.error.data], [400, -32022, { supported: ["2026-07-28"], requested: "1900-01-01" }]);
+  const old = await send(
+    "tools/list",
+    { _meta: { ...meta(), "io.modelcontextprotocol/protocolVersion": "1900-01-01" } },
+    { "mcp-protocol-version": "1900-01-01" },
+  );
+  assert.deepEqual(
+    [old.status, old.body.error.code, old.body.error.data],
+    [400, -32022, { supported: ["2026-07-28"], requested: "1900-01-01" }],
+  );
   for (const method of ["ping", "initialize", "logging/setLevel", "resources/list", "prompts/list", "unknown/method"]) {
     const answer = await send(method, { _meta: meta() });
     assert.deepEqual([answer.status, answer.body.error.code, answer.body.id], [404, -32601, "abc"], method);
@@ -243,7 +301,13 @@ test("the trace id of _meta, else of the header, reaches the call and its audit;
   const headers = { ...site.headersFor("tools/call", "summarize_inbox", ALICE), traceparent: `00-${trace}-00f1e2d3c4b5a697-01` };
   await site.send("/mcp", { headers, body: body("tools/call", { name: "summarize_inbox", arguments: {} }) });
   assert.equal(site.vault.ran.at(-1)?.call.traceId, trace);
-  for (const bad of [`00-${"0".repeat(32)}-00f1e2d3c4b5a697-01`, "00-xyz", 7, `ff-${trace}-00f1e2d3c4b5a697-01`, `00-${trace}-00f1e2d3c4b5a697-01\nX: y`]) {
+  for (const bad of [
+    `00-${"0".repeat(32)}-00f1e2d3c4b5a697-01`,
+    "00-xyz",
+    7,
+    `ff-${trace}-00f1e2d3c4b5a697-01`,
+    `00-${trace}-00f1e2d3c4b5a697-01\nX: y`,
+  ]) {
     const answer = await site.call("summarize_inbox", {}, {}, { meta: { traceparent: bad } });
     assert.equal(answer.status, 200);
     assert.equal(site.vault.ran.at(-1)?.call.traceId, undefined, String(bad));
@@ -253,7 +317,15 @@ test("the trace id of _meta, else of the header, reaches the call and its audit;
 test("a legacy client is served statelessly: handshake in its revision, and no session", async () => {
   const headers = { authorization: `Bearer ${ALICE}`, "content-type": "application/json", accept: "application/json, text/event-stream" };
   const handshake = (protocolVersion: string) =>
-    site.send("/mcp", { headers, body: JSON.stringify({ jsonrpc: "2.0", id: 0, method: "initialize", params: { protocolVersion, capabilities: {}, clientInfo: { name: "old", version: "1" } } }) });
+    site.send("/mcp", {
+      headers,
+      body: JSON.stringify({
+        jsonrpc: "2.0",
+        id: 0,
+        method: "initialize",
+        params: { protocolVersion, capabilities: {}, clientInfo: { name: "old", version: "1" } },
+      }),
+    });
   for (const [asked, given] of [
     ["2025-11-25", "2025-11-25"],
     ["2025-06-18", "2025-06-18"],
@@ -267,6 +339,9 @@ test("a legacy client is served statelessly: handshake in its revision, and no s
   }
   const initialized = await site.send("/mcp", { headers, body: JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" }) });
   assert.deepEqual([initialized.status, initialized.text], [202, ""]);
-  const bad = await site.send("/mcp", { headers: { ...headers, "mcp-protocol-version": "1999-01-01" }, body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list", params: {} }) });
+  const bad = await site.send("/mcp", {
+    headers: { ...headers, "mcp-protocol-version": "1999-01-01" },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list", params: {} }),
+  });
   assert.equal(bad.status, 400);
 });

@@ -6,7 +6,16 @@ import { type Asker, createQuestionBook } from "../../src/mcp/questions.js";
 import { eachDatabase } from "../support/database.js";
 
 const ASKER: Asker = {
-  principal: { kind: "person", sub: asIdentifier("alice"), clientId: "app", clientName: "Probe", scopes: new Set(), grantId: null, apiKeyId: null, expiresAtMs: 0 },
+  principal: {
+    kind: "person",
+    sub: asIdentifier("alice"),
+    clientId: "app",
+    clientName: "Probe",
+    scopes: new Set(),
+    grantId: null,
+    apiKeyId: null,
+    expiresAtMs: 0,
+  },
   endpoint: "/mcp",
   tool: "summarize_inbox",
   argumentsDigest: "d".repeat(64),
@@ -25,7 +34,19 @@ eachDatabase("questions", (open) => {
     await book.settled(ASKER, id, "ok", null);
     const row = await db.prisma.elicitation.findUniqueOrThrow({ where: { id } });
     assert.deepEqual(
-      [row.identifier, row.clientId, row.endpoint, row.tool, row.kind, row.key, row.round, row.connectionName, row.accountId, row.linkId, row.outcome],
+      [
+        row.identifier,
+        row.clientId,
+        row.endpoint,
+        row.tool,
+        row.kind,
+        row.key,
+        row.round,
+        row.connectionName,
+        row.accountId,
+        row.linkId,
+        row.outcome,
+      ],
       ["alice", "app", "/mcp", "summarize_inbox", "url", "connect_gmail", 1, "gmail", "ca_1", "lnk_1", "not_connected"],
     );
     const audit = await db.prisma.auditEntry.findMany({ orderBy: { id: "asc" } });
@@ -45,7 +66,14 @@ eachDatabase("questions", (open) => {
       clock: systemClock,
       db: {
         transaction: (run) =>
-          db.transaction((tx) => run(new Proxy(tx, { get: (target, name) => (name === "auditEntry" ? { create: () => Promise.reject(new Error("full")) } : Reflect.get(target, name)) }))),
+          db.transaction((tx) =>
+            run(
+              new Proxy(tx, {
+                get: (target, name) =>
+                  name === "auditEntry" ? { create: () => Promise.reject(new Error("full")) } : Reflect.get(target, name),
+              }),
+            ),
+          ),
       },
     });
     await assert.rejects(book.asked(ASKER, QUESTION));

@@ -33,12 +33,24 @@ const anyState: fc.Arbitrary<RoundState> = fc.record({
   waitedMs: fc.nat(200_000),
   answers: fc.dictionary(
     text.filter((key) => key !== "__proto__"),
-    fc.dictionary(text.filter((key) => key !== "__proto__"), text, { maxKeys: 2 }),
+    fc.dictionary(
+      text.filter((key) => key !== "__proto__"),
+      text,
+      { maxKeys: 2 },
+    ),
     { maxKeys: 2 },
   ),
   pending: fc.oneof(
     fc.constant(null),
-    fc.record({ kind: fc.constant("link" as const), key: text, elicitation: text, link: text, account: text, connection: text, accepted: fc.boolean() }),
+    fc.record({
+      kind: fc.constant("link" as const),
+      key: text,
+      elicitation: text,
+      link: text,
+      account: text,
+      connection: text,
+      accepted: fc.boolean(),
+    }),
     fc.record({
       kind: fc.constant("form" as const),
       key: text,
@@ -83,7 +95,8 @@ test("one changed, missing or added character is refused, at every place (MRTR-0
     assert.throws(() => codec.open(sealed.slice(0, at) + swapped + sealed.slice(at + 1), BINDING), StateRefused, `changed at ${at}`);
     assert.throws(() => codec.open(sealed.slice(0, at), BINDING), StateRefused, `cut at ${at}`);
   }
-  for (const end of ["A", "=", "==", "\n", " ", ".", "-TAMPERED"]) assert.throws(() => codec.open(sealed + end, BINDING), StateRefused, JSON.stringify(end));
+  for (const end of ["A", "=", "==", "\n", " ", ".", "-TAMPERED"])
+    assert.throws(() => codec.open(sealed + end, BINDING), StateRefused, JSON.stringify(end));
 });
 
 test("nothing that was not minted opens, and every refusal is the same", () => {
@@ -100,7 +113,8 @@ test("nothing that was not minted opens, and every refusal is the same", () => {
   };
   fc.assert(fc.property(fc.string({ unit: "binary", maxLength: 400 }), refused));
   fc.assert(fc.property(fc.uint8Array({ maxLength: 400 }), (bytes) => refused(`v1.${Buffer.from(bytes).toString("base64url")}`)));
-  for (const value of ["", "v1.", "v2.AAAA", "eyJhbGciOiJub25lIn0.e30.", "x".repeat(1024 * 1024), `v1.${"A".repeat(STATE_BYTES_READ_MAX)}`]) refused(value);
+  for (const value of ["", "v1.", "v2.AAAA", "eyJhbGciOiJub25lIn0.e30.", "x".repeat(1024 * 1024), `v1.${"A".repeat(STATE_BYTES_READ_MAX)}`])
+    refused(value);
   assert.equal(messages.size, 1);
 });
 
@@ -135,7 +149,8 @@ test("the sealed text holds nothing in clear, and two states of one content diff
   const state = { ...FIRST_ROUND, answers: { pick_channel: { channel: "CANARY123" } } };
   const sealed = codec.mint(state, BINDING);
   const bytes = Buffer.from(sealed.slice(3), "base64url").toString("latin1");
-  for (const word of ["CANARY123", "alice", "summarize", "pick_channel", "answers"]) assert.ok(!bytes.includes(word) && !sealed.includes(word), word);
+  for (const word of ["CANARY123", "alice", "summarize", "pick_channel", "answers"])
+    assert.ok(!bytes.includes(word) && !sealed.includes(word), word);
   const again = codec.mint(state, BINDING);
   assert.notEqual(sealed, again);
   assert.notEqual(stateDigest(sealed), stateDigest(again));

@@ -6,7 +6,7 @@ import { asIdentifier, type AccountId, type LinkId } from "../../src/ids.js";
 import type { PersonPrincipal } from "../../src/identity/principal.js";
 import { createSeats, WAITS_MAX, WAITS_PER_CLIENT_MAX } from "../../src/mcp/seats.js";
 import { beginLeg } from "../../src/mcp/waiting.js";
-import { type McpAnswer, type McpSite, startMcpSite } from "../support/mcpSite.js";
+import { ALICE, type McpAnswer, type McpSite, meta, startMcpSite } from "../support/mcpSite.js";
 
 const open: McpSite[] = [];
 async function start(options: Parameters<typeof startMcpSite>[0] = {}): Promise<McpSite> {
@@ -21,7 +21,8 @@ afterEach(async () => {
 const LONG = { settleWaitMs: 60_000, settleLegMs: 30_000 };
 const accept = { connect_gmail: { action: "accept" } };
 const stateOf = (answer: McpAnswer): string => answer.body.result.requestState as string;
-const outcomeOf = (answer: McpAnswer): Record<string, unknown> => answer.body.result._meta["dev.outband/outcome"] as Record<string, unknown>;
+const outcomeOf = (answer: McpAnswer): Record<string, unknown> =>
+  answer.body.result._meta["dev.outband/outcome"] as Record<string, unknown>;
 
 /** The call that accepts, once it waits. */
 async function waiting(site: McpSite, more: Parameters<McpSite["call"]>[3] = {}): Promise<{ answer: Promise<McpAnswer>; since: number }> {
@@ -113,10 +114,32 @@ test("a program that stops answers its waiters with a state alone, and further a
   assert.equal((await site.call("summarize_inbox", {}, { requestState: stateOf(await answer) })).body.result.structuredContent.count, 2);
 });
 
+test("a stream that only listens is acknowledged and ends, with a result, when the program stops (SUB-01, SUB-02, SUB-06)", async () => {
+  const site = await start();
+  const params = { _meta: meta(), notifications: { toolsListChanged: true } };
+  const body = JSON.stringify({ jsonrpc: "2.0", id: 7, method: "subscriptions/listen", params });
+  const response = await fetch(site.url, { method: "POST", headers: site.headersFor("subscriptions/listen", undefined, ALICE), body });
+  let text = "";
+  for await (const chunk of response.body ?? []) {
+    text += Buffer.from(chunk).toString();
+    if (text.includes("acknowledged")) site.stopping.abort();
+  }
+  const frames = text.split("\n").flatMap((line) => (line.startsWith("data: ") ? [JSON.parse(line.slice(6))] : []));
+  assert.deepEqual(
+    frames.map((frame) => [
+      frame.method ?? frame.result.resultType,
+      (frame.params ?? frame.result)._meta["io.modelcontextprotocol/subscriptionId"],
+    ]),
+    [
+      ["notifications/subscriptions/acknowledged", 7],
+      ["complete", 7],
+    ],
+  );
+});
+
 test("with a progress token the wait tells how long it has lasted, on its own stream, and the result ends it (PROG-01, HTTP-07)", async () => {
   const site = await start({ settings: LONG });
   const { answer } = await waiting(site, { meta: { progressToken: "p1" } });
-  await delay(20);
   site.vault.connect("alice", "gmail");
   const { headers, body } = await answer;
   assert.match(String(headers["content-type"]), /^text\/event-stream/);
@@ -133,7 +156,10 @@ test("with a progress token the wait tells how long it has lasted, on its own st
 test("without a progress token nothing is streamed, and a usable account streams nothing either", async () => {
   const site = await start({ settings: LONG });
   site.vault.connect("alice", "gmail");
-  assert.match(String((await site.call("summarize_inbox", {}, {}, { meta: { progressToken: 1 } })).headers["content-type"]), /^application\/json/);
+  assert.match(
+    String((await site.call("summarize_inbox", {}, {}, { meta: { progressToken: 1 } })).headers["content-type"]),
+    /^application\/json/,
+  );
 });
 
 test("more waits than one person and client may hold end as busy; others are not touched (contract 6.1.5)", async () => {
@@ -144,16 +170,47 @@ test("more waits than one person and client may hold end as busy; others are not
   const full = new Promise<void>((resolve) => {
     site.vault.onWait = () => ++waits === WAITS_PER_CLIENT_MAX && resolve();
   });
-  const held = states.slice(0, WAITS_PER_CLIENT_MAX).map((requestState, at) => site.call("summarize_inbox", { max_messages: at + 1 }, { requestState, inputResponses: accept }));
+  const held = states
+    .slice(0, WAITS_PER_CLIENT_MAX)
+    .map((requestState, at) => site.call("summarize_inbox", { max_messages: at + 1 }, { requestState, inputResponses: accept }));
   await full;
-  const answer = await site.call("summarize_inbox", { max_messages: WAITS_PER_CLIENT_MAX + 1 }, { requestState: states.at(-1), inputResponses: accept });
+  const answer = await site.call(
+    "summarize_inbox",
+    { max_messages: WAITS_PER_CLIENT_MAX + 1 },
+    { requestState: states.at(-1), inputResponses: accept },
+  );
   const { execution_id: _id, ...outcome } = outcomeOf(answer);
-  assert.deepEqual(outcome, { outcome: "not_connected", reason: "busy", connection_name: "gmail", connect_page: "http://localhost:3999/connections", retry_after_s: 60 });
+  assert.deepEqual(outcome, {
+    outcome: "not_connected",
+    reason: "busy",
+    connection_name: "gmail",
+    connect_page: "http://localhost:3999/connections",
+    retry_after_s: 60,
+  });
   const bob = await waiting(site, { token: "bob.app.mcp_read" });
   site.vault.connect("bob", "gmail");
   assert.equal((await bob.answer).body.result.structuredContent.count, 2);
   site.vault.connect("alice", "gmail");
   for (const one of held) assert.equal((await one).body.result.structuredContent.count, 2);
+});
+
+test("a call whose tool never ends is given up inside 30 s: a read as unavailable, a write as unknown (contract 6.1)", async () => {
+  const asked: number[] = [];
+  const clock = {
+    ...systemClock,
+    sleep: (ms: number, signal?: AbortSignal) => {
+      asked.push(ms);
+      return systemClock.sleep(1, signal);
+    },
+  };
+  const site = await start({ clock });
+  site.vault.connect("alice", "gmail");
+  site.vault.runInstead = () => new Promise(() => undefined);
+  const read = await site.call("summarize_inbox");
+  assert.deepEqual([outcomeOf(read)["outcome"], outcomeOf(read)["reason"]], ["provider_unavailable", "timeout"]);
+  const write = await site.call("gmail_send_message", { to: ["a@b.test"], subject: "x" });
+  assert.deepEqual([outcomeOf(write)["outcome"], outcomeOf(write)["reason"]], ["outcome_unknown", "timeout"]);
+  assert.ok(asked.length === 2 && asked.every((ms) => ms < 30_000));
 });
 
 test("seats are given back once, and an instance holds no more than its own limit", () => {
@@ -169,7 +226,16 @@ test("seats are given back once, and an instance holds no more than its own limi
 
 test("wake-ups that bring no news do not make a leg spin", async () => {
   let calls = 0;
-  const principal: PersonPrincipal = { kind: "person", sub: asIdentifier("alice"), clientId: "app", clientName: null, scopes: new Set(), grantId: null, apiKeyId: null, expiresAtMs: 0 };
+  const principal: PersonPrincipal = {
+    kind: "person",
+    sub: asIdentifier("alice"),
+    clientId: "app",
+    clientName: null,
+    scopes: new Set(),
+    grantId: null,
+    apiKeyId: null,
+    expiresAtMs: 0,
+  };
   const leg = beginLeg(
     {
       links: {

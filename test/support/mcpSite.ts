@@ -30,13 +30,22 @@ export const meta = (elicitation?: unknown, more: Record<string, unknown> = {}):
   ...more,
 });
 
-export async function startMcpSite(options: { vault?: ScriptedVault; settings?: Partial<McpRouterDeps["settings"]>; ring?: McpRouterDeps["ring"]; clock?: McpRouterDeps["clock"] } = {}) {
+export async function startMcpSite(
+  options: {
+    vault?: ScriptedVault;
+    settings?: Partial<McpRouterDeps["settings"]>;
+    ring?: McpRouterDeps["ring"];
+    clock?: McpRouterDeps["clock"];
+  } = {},
+) {
   const vault = options.vault ?? new ScriptedVault();
   const tables = memoryTables();
   const stopping = new AbortController();
   const verified: { token: string; audience: string }[] = [];
   const logged: string[] = [];
-  const ring = options.ring ?? (await createKeyRing({ current: new Secret(Buffer.from("0123456789abcdef0123456789abcdef").toString("base64")), previous: [] }));
+  const ring =
+    options.ring ??
+    (await createKeyRing({ current: new Secret(Buffer.from("0123456789abcdef0123456789abcdef").toString("base64")), previous: [] }));
   const app = express();
   app.use(
     createMcpRouter({
@@ -62,7 +71,15 @@ export async function startMcpSite(options: { vault?: ScriptedVault; settings?: 
       db: tables.db,
       clock: options.clock ?? systemClock,
       log: createLog({ level: "debug", write: (line) => logged.push(line) }),
-      settings: { publicUrl: PUBLIC_URL, settleWaitMs: 600, settleLegMs: 200, maxRounds: 5, linkTtlS: 600, allowedOrigins: ["https://app.example"], ...options.settings },
+      settings: {
+        publicUrl: PUBLIC_URL,
+        settleWaitMs: 600,
+        settleLegMs: 200,
+        maxRounds: 5,
+        linkTtlS: 600,
+        allowedOrigins: ["https://app.example"],
+        ...options.settings,
+      },
       stopping: stopping.signal,
     }),
   );
@@ -73,24 +90,37 @@ export async function startMcpSite(options: { vault?: ScriptedVault; settings?: 
   const { port } = server.address() as AddressInfo;
 
   /** Raw HTTP, so that Host and framing can be anything. */
-  function send(path: string, init: { method?: string; headers?: Record<string, string>; body?: string | Buffer; signal?: AbortSignal } = {}): Promise<McpAnswer> {
+  function send(
+    path: string,
+    init: { method?: string; headers?: Record<string, string>; body?: string | Buffer; signal?: AbortSignal } = {},
+  ): Promise<McpAnswer> {
     return new Promise((resolve, reject) => {
-      const req = request({ host: "127.0.0.1", port, path, method: init.method ?? "POST", headers: init.headers ?? {}, ...(init.signal ? { signal: init.signal } : {}) }, (res) => {
-        const parts: Buffer[] = [];
-        res.on("data", (part: Buffer) => parts.push(part));
-        res.on("error", reject);
-        res.on("end", () => {
-          const text = Buffer.concat(parts).toString();
-          let body: unknown = null;
-          try {
-            body = JSON.parse(text);
-          } catch {
-            const frames = text.split("\n").filter((line) => line.startsWith("data: "));
-            if (frames.length > 0) body = frames.map((line) => JSON.parse(line.slice(6)) as unknown);
-          }
-          resolve({ status: res.statusCode ?? 0, headers: res.headers, text, body });
-        });
-      });
+      const req = request(
+        {
+          host: "127.0.0.1",
+          port,
+          path,
+          method: init.method ?? "POST",
+          headers: init.headers ?? {},
+          ...(init.signal ? { signal: init.signal } : {}),
+        },
+        (res) => {
+          const parts: Buffer[] = [];
+          res.on("data", (part: Buffer) => parts.push(part));
+          res.on("error", reject);
+          res.on("end", () => {
+            const text = Buffer.concat(parts).toString();
+            let body: unknown = null;
+            try {
+              body = JSON.parse(text);
+            } catch {
+              const frames = text.split("\n").filter((line) => line.startsWith("data: "));
+              if (frames.length > 0) body = frames.map((line) => JSON.parse(line.slice(6)) as unknown);
+            }
+            resolve({ status: res.statusCode ?? 0, headers: res.headers, text, body });
+          });
+        },
+      );
       req.on("error", reject);
       req.end(init.body);
     });
@@ -109,7 +139,11 @@ export async function startMcpSite(options: { vault?: ScriptedVault; settings?: 
 
   let id = 0;
   /** A modern request as a well-behaved client sends it. */
-  function modern(method: string, params: Record<string, unknown>, init: { token?: string; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<McpAnswer> {
+  function modern(
+    method: string,
+    params: Record<string, unknown>,
+    init: { token?: string; headers?: Record<string, string>; signal?: AbortSignal } = {},
+  ): Promise<McpAnswer> {
     const name = typeof params["name"] === "string" ? params["name"] : undefined;
     return send("/mcp", {
       headers: { ...headersFor(method, name, init.token ?? ALICE), ...init.headers },
@@ -119,7 +153,12 @@ export async function startMcpSite(options: { vault?: ScriptedVault; settings?: 
   }
 
   /** tools/call by a client that can show links and forms, unless `can` says otherwise. */
-  function call(name: string, args: Record<string, unknown> = {}, more: Record<string, unknown> = {}, init: { token?: string; can?: unknown; meta?: Record<string, unknown>; signal?: AbortSignal } = {}): Promise<McpAnswer> {
+  function call(
+    name: string,
+    args: Record<string, unknown> = {},
+    more: Record<string, unknown> = {},
+    init: { token?: string; can?: unknown; meta?: Record<string, unknown>; signal?: AbortSignal } = {},
+  ): Promise<McpAnswer> {
     const can = "can" in init ? init.can : { url: {}, form: {} };
     return modern("tools/call", { name, arguments: args, ...more, _meta: meta(can, init.meta) }, init);
   }
