@@ -2,8 +2,9 @@
 // parameters are postal-mime's, HTML is html-to-text's. Must never happen: the text of an attached mail taken for the
 // mail's own; a throw because of what somebody wrote.
 import { type HtmlToTextOptions, convert } from "html-to-text";
-import PostalMime, { addressParser, decodeWords } from "postal-mime";
+import PostalMime, { addressParser } from "postal-mime";
 import { cleanBlock, cleanLine } from "../untrusted.js";
+import { decodeBytes, decodeHeader, withWindowsCharacters } from "./charset.js";
 import { header, isAttachment, type Part } from "./parts.js";
 
 export interface Mailbox {
@@ -99,7 +100,7 @@ async function partText(part: Part, load: LoadPart): Promise<{ text: string; cut
   const bytes = bytesOf(data);
   // The type as Gmail read it, the parameters as the sender wrote them.
   const params = /;.*/s.exec(header(part, "Content-Type") ?? "")?.[0] ?? "";
-  const text = await decode(bytes, part.mimeType + params);
+  const text = await decodeBytes(bytes, part.mimeType + params);
   const cut = bytes.length >= PART_BYTES_MAX - 4;
   if (part.mimeType !== "text/html") return { text, cut };
   const read = htmlText(text);
@@ -113,42 +114,6 @@ function bytesOf(data: string): Buffer {
   // Not inside a UTF-8 sequence: the rest would make the whole part look like another charset.
   while (end > PART_BYTES_MAX - 4 && ((whole[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   return whole.subarray(0, end);
-}
-
-const CHARSET = /(charset\*?\s*=\s*)(?:"([^"]*)"|([^\s;"]+))/i;
-
-/**
- * Gmail often hands out UTF-8 while the header still names the old charset, so bytes that are UTF-8 are read as that. The
- * 7-bit charsets that switch by escape sequences, and UTF-16, look like UTF-8 too: they are told by their own marks.
- */
-async function decode(bytes: Buffer, contentType: string): Promise<string> {
-  const type = contentType.replace(/[\r\n]+/g, " ").slice(0, 1_000);
-  const declared = (CHARSET.exec(type)?.[2] ?? CHARSET.exec(type)?.[3] ?? "utf-8").toLowerCase();
-  const switches =
-    (declared.startsWith("iso-2022") && bytes.includes(0x1b)) ||
-    (declared.startsWith("hz") && bytes.includes("~{")) ||
-    (declared.startsWith("utf-16") && bytes.includes(0));
-  const asIs = !switches && isUtf8(bytes);
-  const named = asIs ? (CHARSET.test(type) ? type.replace(CHARSET, "$1utf-8") : `${type}; charset=utf-8`) : type;
-  const message = Buffer.concat([
-    Buffer.from(`Content-Type: ${named}\r\nContent-Transfer-Encoding: base64\r\n\r\n`),
-    Buffer.from(bytes.toString("base64")),
-  ]);
-  try {
-    const read = await PostalMime.parse(message);
-    return read.html ?? read.text ?? (asIs ? bytes.toString("utf8") : "");
-  } catch {
-    return bytes.toString("latin1");
-  }
-}
-
-function isUtf8(bytes: Buffer): boolean {
-  try {
-    new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 const HTML_OPTIONS: HtmlToTextOptions = {
@@ -229,7 +194,7 @@ export async function readAttachments(root: Part): Promise<{ list: AttachmentInf
 
 /** Gmail's own reading of the name, else ours from the headers (RFC 2231 pieces, RFC 2047 words). */
 async function filenameOf(part: Part): Promise<string> {
-  if (part.filename !== "") return decodeWords(part.filename.slice(0, HEADER_CHARS_MAX));
+  if (part.filename !== "") return decodeHeader(part.filename.slice(0, HEADER_CHARS_MAX));
   const disposition = header(part, "Content-Disposition");
   const type = header(part, "Content-Type");
   if (disposition === undefined && type === undefined) return "";
@@ -244,14 +209,14 @@ async function filenameOf(part: Part): Promise<string> {
     const read = await PostalMime.parse(
       lines.join("\r\n").replace(/^Content-Type: (?:multipart|message)\/[^;\r\n]*/i, "Content-Type: application/octet-stream"),
     );
-    return read.attachments[0]?.filename ?? "";
+    return withWindowsCharacters(read.attachments[0]?.filename ?? "");
   } catch {
     return "";
   }
 }
 
 export function readLine(part: Pick<Part, "headers">, name: string, charsMax: number): string {
-  return cleanLine(decodeWords((header(part, name) ?? "").slice(0, HEADER_CHARS_MAX)), charsMax);
+  return cleanLine(decodeHeader((header(part, name) ?? "").slice(0, HEADER_CHARS_MAX)), charsMax);
 }
 
 export function readMailboxes(part: Pick<Part, "headers">, name: string): Mailbox[] {
@@ -260,7 +225,7 @@ export function readMailboxes(part: Pick<Part, "headers">, name: string): Mailbo
   try {
     return addressParser(value.slice(0, HEADER_CHARS_MAX), { flatten: true })
       .slice(0, MAILBOXES_MAX)
-      .map((one) => ({ name: cleanLine(one.name, 100), email: cleanLine(one.address ?? "", 254) }));
+      .map((one) => ({ name: cleanLine(withWindowsCharacters(one.name), 100), email: cleanLine(one.address ?? "", 254) }));
   } catch {
     return [];
   }

@@ -86,6 +86,13 @@ const CHARSETS: [label: string, contentType: string, bytes: Buffer, right: strin
   ["GBK", "text/plain; charset=gb2312", Buffer.from([0xc4, 0xe3, 0xba, 0xc3]), "你好"],
   ["windows-1251", "text/plain; charset=windows-1251", Buffer.from([0xcf, 0xf0, 0xe8, 0xe2, 0xe5, 0xf2]), "Привет"],
   ["ISO-8859-8-I, an alias that tripped others", "text/plain; charset=iso-8859-8-i", Buffer.from([0xf9, 0xec, 0xe5, 0xed]), "שלום"],
+  [
+    "windows-1252 with quotes, dash and euro",
+    "text/plain; charset=windows-1252",
+    Buffer.from([0x93, 0x61, 0x94, 0x20, 0x96, 0x20, 0x80]),
+    "“a” – €",
+  ],
+  ["windows-1252 under the name ISO-8859-1", "text/plain; charset=iso-8859-1", Buffer.from([0x49, 0x74, 0x92, 0x73, 0x20, 0x9c]), "It’s œ"],
   ["UTF-16LE", "text/plain; charset=utf-16le", Buffer.from("héllo", "utf16le"), "héllo"],
   ["no charset at all, UTF-8 bytes", "text/plain", Buffer.from("naïve"), "naïve"],
   ["format=flowed", "text/plain; charset=utf-8; format=flowed", Buffer.from("one \r\nline\r\n\r\nnext"), "one line\n\nnext"],
@@ -214,6 +221,13 @@ test("senders and subjects: encoded words, quoted commas, groups, floods", () =>
     ],
   });
   assert.equal(readLine(part, "subject", 100), "Gmail 晨报｜2026 evil");
+  const windows = readParts({
+    headers: [
+      { name: "Subject", value: "=?windows-1252?Q?It=92s_=96_80_=80?=" },
+      { name: "From", value: "=?iso-8859-1?Q?=93Jo=94?= <j@x.test>" },
+    ],
+  });
+  assert.deepEqual([readLine(windows, "Subject", 100), readMailboxes(windows, "From")[0]?.name], ["It’s – 80 €", "“Jo”"]);
   assert.deepEqual(readMailboxes(part, "From"), [{ name: "Doe, John", email: "j@x.test" }]);
   assert.deepEqual(
     readMailboxes(part, "To").map((one) => one.email),

@@ -324,7 +324,7 @@ test("gmail_send_message: one POST with raw alone, marked as a write, with a Mes
   const request = h.requests[0];
   assert.deepEqual([request?.method, request?.path, request?.write], ["POST", `${MESSAGES}/send`, true]);
   assert.deepEqual(Object.keys(request?.json ?? {}), ["raw"]);
-  const mail = await decoded((request?.json as { raw: string }).raw);
+  const mail = await decoded(pick(request?.json, "raw"));
   assert.deepEqual([mail.messageId, mail.subject, mail.text?.trim()], ["<abc123@outband.invalid>", "Hi", "Hello\nyou"]);
   assert.deepEqual(
     mail.bcc?.map((one) => one.address),

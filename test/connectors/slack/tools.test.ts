@@ -267,12 +267,9 @@ test("F13: a channel on a later page, behind an empty one, is found; the search 
   await runTool(post, h.context, { channel: "far", text: "x" });
   assert.deepEqual([h.sent("/conversations.list").length, pick(h.sent("/chat.postMessage")[0]?.json, "channel")], [3, "C77Z"]);
 
-  let next = 0;
   const endless = harness(
-    workspace([], (request) =>
-      request.path === "/conversations.list"
-        ? { json: { ok: true, channels: [], response_metadata: { next_cursor: `p${(next += 1)}` } } }
-        : null,
+    workspace([], (request, count) =>
+      request.path === "/conversations.list" ? { json: { ok: true, channels: [], response_metadata: { next_cursor: `p${count}` } } } : null,
     ),
   );
   await assert.rejects(
