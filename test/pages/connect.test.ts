@@ -59,7 +59,7 @@ test("the page says who, who asked, what for, and where the browser goes next", 
   const { status, text, headers } = await site.visit(`/connect/${TOKEN}`, { as: "ann" });
   assert.equal(status, 200);
   assert.equal(text.match(/<h1/g)?.length, 1);
-  for (const part of ["Connect Gmail", "Ann Ferreira", "ann@people.test", "Claude Code", "unverified name", "Read your mail", "Send mail as you", "Optional", "Change labels on your mail", "accounts.mail.test", "No, do not connect"]) {
+  for (const part of ["Connect Gmail", "Ann Ferreira", "ann@people.test", "Claude Code", "unverified name", "Read your mail", "Send mail as you", "Not required", "Change labels on your mail", "accounts.mail.test", "No, do not connect"]) {
     assert.ok(text.includes(part), part);
   }
   assert.ok(text.indexOf("What will not be possible") < text.indexOf("Change labels on your mail"), "what was not asked for stands under what will not be possible");
