@@ -42,13 +42,14 @@ export interface Leg {
 /** News that turned out to be none is followed by a rest of this length. */
 const REST_MS = 2_000;
 const PROGRESS_EVERY_MS = 5_000;
-/** Timers fire a touch early: what is missing to a whole wait by less than this was a whole wait. */
+/** Timers fire a touch early: a wait that lacks less than this was a whole one, and a rest below it is none. */
 const TIMER_SLACK_MS = 50;
 
 export function beginLeg(deps: WaitingDeps, what: WaitFor): Leg {
   const { clock, settings } = deps;
   const endsMs = clock.monotonic() + settings.settleLegMs;
   const over = linkedSignal([what.signal, deps.stopping]);
+  const slackMs = Math.min(TIMER_SLACK_MS, settings.settleLegMs / 10);
   let waitedMs = what.waitedMs;
   let stopProgress: (() => void) | null = null;
   let wokenForNothing = false;
@@ -66,9 +67,9 @@ export function beginLeg(deps: WaitingDeps, what: WaitFor): Leg {
   return {
     async next() {
       const leftMs = settings.settleWaitMs - waitedMs;
-      if (leftMs <= 0) return "time_over";
+      if (leftMs < slackMs) return "time_over";
       const legMs = Math.min(leftMs, endsMs - clock.monotonic());
-      if (legMs <= 0 || over.signal.aborted) return "leg_over";
+      if (legMs < slackMs || over.signal.aborted) return "leg_over";
       const giveBack = deps.seats.take(what.principal.sub, what.principal.clientId);
       if (giveBack === null) return "busy";
       stopProgress ??= showProgress(clock, what, settings.settleWaitMs);
@@ -79,7 +80,7 @@ export function beginLeg(deps: WaitingDeps, what: WaitFor): Leg {
       } finally {
         giveBack();
         const tookMs = Math.ceil(clock.monotonic() - startedMs);
-        waitedMs += ms - tookMs < TIMER_SLACK_MS ? Math.max(Math.ceil(ms), tookMs) : tookMs;
+        waitedMs += ms - tookMs < slackMs ? Math.max(Math.ceil(ms), tookMs) : tookMs;
       }
       return "read_again";
     },
