@@ -176,7 +176,7 @@ test("a generic OAuth connection: PKCE unless turned off, OpenID only with a wri
     scopes: ["openid"],
     settings: { pkce: false, token_auth: "none" },
   });
-  assert.deepEqual([bare.method.pkce, bare.method.openid, bare.method.tokenAuth], [false, false, "none"]);
+  assert.deepEqual([bare.method.pkce, bare.method.openid, bare.method.tokenAuth, bare.method.revoke], [false, false, "none", null]);
 });
 
 test("an operator's endpoints go over the connector's, the others stay", () => {

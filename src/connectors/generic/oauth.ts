@@ -26,7 +26,7 @@ type Settings = z.infer<typeof genericOAuthSettings>;
 export const genericOAuth: Connector = {
   name: "generic-oauth",
   title: "OAuth provider",
-  method: methodFor({}, { openid: false }),
+  method: methodFor({}, { openid: false, revokes: true }),
   scopes: [],
   endpoints: {},
   tools: [],
@@ -39,14 +39,17 @@ export function shapeOAuth(settings: Settings, connection: { endpoints: Connecto
   const openid = connection.scopes.includes("openid") && connection.endpoints.issuer !== undefined;
   return {
     ...genericOAuth,
-    method: methodFor(settings, { openid }),
+    method: methodFor(settings, {
+      openid,
+      revokes: connection.endpoints.revocation !== undefined || connection.endpoints.issuer !== undefined,
+    }),
     // None is required: providers answer some under other names (Google's email) and leave others out (offline_access).
     scopes: connection.scopes.filter((scope) => scope !== "openid").map((name) => ({ name, title: name, required: false })),
     endpoints: connection.endpoints,
   };
 }
 
-function methodFor(settings: Settings, { openid }: { openid: boolean }): OAuthMethod {
+function methodFor(settings: Settings, { openid, revokes }: { openid: boolean; revokes: boolean }): OAuthMethod {
   return {
     kind: "oauth",
     tokenAuth: settings.token_auth ?? "client_secret_post",
@@ -62,7 +65,8 @@ function methodFor(settings: Settings, { openid }: { openid: boolean }): OAuthMe
       : openid
         ? { source: "userinfo", read: openidAccount }
         : { source: "none", read: () => null },
-    revoke: { style: "rfc7009" },
+    // Without an endpoint, written or to be discovered, there is no way, which is something else than a failed try.
+    revoke: revokes ? { style: "rfc7009" } : null,
   };
 }
 
