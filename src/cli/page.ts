@@ -48,7 +48,7 @@ export function createPages(deps: { terminal: Terminal; open: OpenBrowser; serve
       terminal.say(
         options.yes
           ? "Not opened: --yes covers pages of the server's own host only."
-          : "Not opened: there is nobody to ask here (no terminal).",
+          : "Not opened: there is nobody to ask here (no terminal). Run it in a terminal, or with --yes.",
       );
       return "unasked";
     }

@@ -22,23 +22,32 @@ export function plainLine(text: string, charactersMax = 200): string {
   return line.length > charactersMax ? `${line.slice(0, charactersMax - 1)}…` : line;
 }
 
-/** Every line marked, so that text of others cannot pass for ours. Long lines are cut into marked lines when the width is known. */
+/** Narrower than this is no screen: some terminals say 0 columns. */
+const COLUMNS_MIN = 40;
+
+/** Every line marked, so that text of others cannot pass for ours. Long lines become several marked lines when the width is known. */
 export function framed(text: string, options: { columns?: number | undefined; linesMax?: number } = {}): string {
-  const width = options.columns === undefined ? Number.POSITIVE_INFINITY : Math.max(20, options.columns - 3);
+  const { columns = 0, linesMax = Number.POSITIVE_INFINITY } = options;
+  const width = columns < COLUMNS_MIN ? Number.POSITIVE_INFINITY : columns - 3;
   const lines = plain(text)
     .split("\n")
-    .flatMap((line) => chunks(line, width));
-  const shown = options.linesMax === undefined ? lines : lines.slice(0, options.linesMax);
+    .flatMap((line) => wrapped(line, width));
+  const shown = lines.slice(0, linesMax);
   if (shown.length < lines.length) shown.push(`… (${lines.length - shown.length} more lines)`);
   return shown.map((line) => `| ${line}`.trimEnd()).join("\n");
 }
 
-function chunks(line: string, width: number): string[] {
-  if (line.length <= width) return [line];
-  const characters = Array.from(line);
+/** At the last space that fits, else in the middle of a word. */
+function wrapped(line: string, width: number): string[] {
   const parts: string[] = [];
-  for (let at = 0; at < characters.length; at += width) parts.push(characters.slice(at, at + width).join(""));
-  return parts;
+  let rest = Array.from(line);
+  while (rest.length > width) {
+    const space = rest.lastIndexOf(" ", width);
+    const end = space > 0 ? space : width;
+    parts.push(rest.slice(0, end).join(""));
+    rest = rest.slice(space > 0 ? end + 1 : end);
+  }
+  return [...parts, rest.join("")];
 }
 
 /** JSON for a terminal or a pipe: the same value, with everything that `plain` would remove written as \\uXXXX. */

@@ -43,6 +43,12 @@ describe("text of others in a terminal", () => {
     assert.deepEqual(lines, ["| short", `| ${"y".repeat(40)}`, `| ${"y".repeat(40)}`, `| ${"y".repeat(20)}`]);
   });
 
+  test("lines break between words where they can, and not at all on a screen that says it has no width", () => {
+    const text = "one two three four five six seven eight nine ten eleven";
+    assert.equal(framed(text, { columns: 43 }), "| one two three four five six seven eight\n| nine ten eleven");
+    assert.equal(framed(text, { columns: 0 }), `| ${text}`);
+  });
+
   test("a frame shows how much it leaves out", () => {
     assert.equal(framed("1\n2\n3\n4", { linesMax: 2 }), "| 1\n| 2\n| … (2 more lines)");
   });
