@@ -23,8 +23,11 @@ export function requestContext(deps: { publicUrl: string; clock: Clock }): Reque
     res.setHeader("X-Request-Id", id);
     // Absolute-form and "*" targets never come from a browser; below, targets are appended to an origin.
     if (!req.originalUrl.startsWith("/")) throw new OutbandError("invalid_request");
+    if (!forBrowsers(req)) return next();
+    // Else a path that no route takes would be a 404, and one that a route takes a 400.
+    if (!isDecodable(req.path)) throw new OutbandError("invalid_request", { message: "The address is not well-formed." });
     const asked = hostnameOf(req.headers.host);
-    if (!loopback || asked === ours.hostname || !forBrowsers(req)) return next();
+    if (!loopback || asked === ours.hostname) return next();
     // On loopback a foreign name is DNS rebinding, or a tunnel that PUBLIC_URL does not know: neither can work.
     if (asked === null || !isLoopbackName(asked)) {
       throw new OutbandError("forbidden", { message: "This installation does not answer for that address. Its operator sets the address with PUBLIC_URL." });
@@ -86,6 +89,15 @@ function forBrowsers(req: Request): boolean {
   const under = (prefix: string): boolean => req.path === prefix || req.path.startsWith(`${prefix}/`);
   if (MACHINE_PATHS.some(under)) return false;
   return !MIXED_PATHS.some(under) || (req.headers.accept ?? "").includes("text/html");
+}
+
+function isDecodable(path: string): boolean {
+  try {
+    decodeURIComponent(path);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function hostnameOf(host: string | undefined): string | null {

@@ -4,6 +4,7 @@ import { Router, type Request, type Response } from "express";
 import type { ApiKeyMethod, Connector } from "../connectors/connector.js";
 import { cleanField } from "../connectors/methods/apiKey.js";
 import { OutbandError } from "../errors.js";
+import type { LinkFailure } from "../vault/front.js";
 import type { ConnectionView, LinkView } from "../vault/types.js";
 import { createBrowserBinding } from "./browser.js";
 import { createCallbackPages } from "./callback.js";
@@ -97,7 +98,7 @@ export function createConnectPages(deps: PageDeps): Router {
     if (connector.method.kind === "oauth") render.page(req, res, "connect", data, { formAction: formTargets(connection, connector, link) });
     else {
       const keyData = { ...data, fields: connector.method.fields, tried: connector.method.probe !== null };
-      render.page(req, res, "connectKey", keyData, { status: errors === NO_ERRORS ? 200 : 422, formAction: originsOf(link.returnTo) });
+      render.page(req, res, "connectKey", keyData, { status: errors.status, formAction: originsOf(link.returnTo) });
     }
   }
 
@@ -110,7 +111,7 @@ export function createConnectPages(deps: PageDeps): Router {
     const outcome = await vault.links.submitKey({ token: pathText(req, "token"), person: principalOf(personOf(session, req)), fields });
     const again = outcome.kind === "failed" ? ON_THE_FORM[outcome.failure] : undefined;
     if (again === undefined) return showOutcome(deps, req, res, outcome);
-    return showConnect(req, res, link, { fields: new Map(), whole: again });
+    return showConnect(req, res, link, { fields: new Map(), whole: again.sentence, status: again.status });
   }
 }
 
@@ -118,15 +119,16 @@ interface KeyErrors {
   /** Field name → what is wrong; never the value. */
   fields: ReadonlyMap<string, string>;
   whole: string | null;
+  status: number;
 }
 
-const NO_ERRORS: KeyErrors = { fields: new Map(), whole: null };
+const NO_ERRORS: KeyErrors = { fields: new Map(), whole: null, status: 200 };
 
 /** Failures after which the link is still open and the person can simply type again. */
-const ON_THE_FORM: Partial<Record<string, string>> = {
-  key_refused: "The key was tried once and refused. It was not kept. Check that you copied all of it, and that it is still valid.",
-  key_malformed: "This does not look like a key. It was not sent anywhere and was not kept.",
-  provider_unavailable: "The key could not be tried: the service cannot be reached now. It was not kept. Try again in a few minutes.",
+const ON_THE_FORM: Partial<Record<LinkFailure, { status: number; sentence: string }>> = {
+  key_refused: { status: 422, sentence: "The key was tried once and refused. It was not kept. Check that you copied all of it, and that it is still valid." },
+  key_malformed: { status: 422, sentence: "This does not look like a key. It was not sent anywhere and was not kept." },
+  provider_unavailable: { status: 503, sentence: "The key could not be tried: the service cannot be reached now. It was not kept. Try again in a few minutes." },
 };
 
 function readKey(req: Request, method: ApiKeyMethod): { fields: Record<string, string>; errors: KeyErrors } {
@@ -139,7 +141,7 @@ function readKey(req: Request, method: ApiKeyMethod): { fields: Record<string, s
     else if (cleaned.ok) fields[field.name] = cleaned.value;
     else wrong.set(field.name, cleaned.problem);
   }
-  return { fields, errors: { fields: wrong, whole: null } };
+  return { fields, errors: { fields: wrong, whole: null, status: 422 } };
 }
 
 /** Needed first, then what may be left out, then what every grant asks for to learn whose account it is. */

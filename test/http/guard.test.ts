@@ -125,6 +125,10 @@ test("behind a public PUBLIC_URL the Host is not looked at: a probe by address g
   assert.equal((await ask(open443.port, { path: "/page", host: "10.0.0.7" })).status, 200);
 });
 
+test("a malformed escape in a page's path is a 400, whether or not a route takes it", async () => {
+  for (const path of ["/%E0%A4%A", "/page/%", "/page%zz"]) assert.equal((await ask(local.port, { path })).status, 400, path);
+});
+
 test("an absolute request target is refused", async () => {
   assert.equal((await ask(local.port, { path: "http://evil.test/page", host: "127.0.0.1" })).status, 400);
 });
