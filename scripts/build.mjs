@@ -69,12 +69,18 @@ function inputsDigest() {
 
 function digest(files) {
   const hash = createHash("sha256");
-  for (const file of files) hash.update(`${relative(root, file)}\0`).update(readFileSync(file)).update("\0");
+  for (const file of files)
+    hash
+      .update(`${relative(root, file)}\0`)
+      .update(readFileSync(file))
+      .update("\0");
   return hash.digest("hex");
 }
 
 function sources() {
-  return list(at("src")).filter((file) => file.endsWith(".ts")).sort();
+  return list(at("src"))
+    .filter((file) => file.endsWith(".ts"))
+    .sort();
 }
 
 function outputOf(source) {

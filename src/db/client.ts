@@ -23,7 +23,7 @@ export interface Database {
   transaction<T>(run: (tx: Tx) => Promise<T>): Promise<T>;
   /** A prepared statement. One name, one text. Times are Dates, bytes are Buffers, bigints are strings. */
   query<Row>(statement: { name: string; text: string }, values: unknown[]): Promise<Row[]>;
-  /** To be called after the commit. A wake-up, not a message: it may be lost while a connection is down. */
+  /** To be called after the commit. A wake-up, not a message: it may be lost while a connection is down, without an error. */
   notify(channel: string, payload: string): Promise<void>;
   /** The handler is called in every instance, this one included; the returned function ends it. */
   listen(channel: string, handler: (payload: string) => void): () => void;

@@ -59,7 +59,10 @@ export class EmbeddedSocket extends Duplex {
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    this.#enter(chunk).then(() => done(), (error: unknown) => done(asError(error)));
+    this.#enter(chunk).then(
+      () => done(),
+      (error: unknown) => done(asError(error)),
+    );
   }
 
   override _writev(chunks: { chunk: Buffer }[], done: (error?: Error | null) => void): void {

@@ -9,11 +9,26 @@ export function isUniqueViolation(thrown: unknown): boolean {
 /** The database cannot be reached now, or took too long; the same act may work later. */
 export function isUnavailable(thrown: unknown): boolean {
   const code = codeOf(thrown);
-  if (code === undefined) return /Connection terminated|connect timeout|timeout exceeded|Client has encountered a connection error/i.test(messageOf(thrown));
+  if (code === undefined)
+    return /Connection terminated|connect timeout|timeout exceeded|Client has encountered a connection error/i.test(messageOf(thrown));
   return UNAVAILABLE.has(code) || code.startsWith("08") || code.startsWith("57P");
 }
 
-const UNAVAILABLE = new Set(["P1001", "P1002", "P1008", "P1017", "P2024", "P2028", "P2034", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "EPIPE", "53300", "57014"]);
+const UNAVAILABLE = new Set([
+  "P1001",
+  "P1002",
+  "P1008",
+  "P1017",
+  "P2024",
+  "P2028",
+  "P2034",
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "ETIMEDOUT",
+  "EPIPE",
+  "53300",
+  "57014",
+]);
 
 function codeOf(thrown: unknown): string | undefined {
   const code = (thrown as { code?: unknown } | null)?.code;

@@ -11,6 +11,7 @@ const RECONNECT_MIN_MS = 200;
 const RECONNECT_MAX_MS = 10_000;
 /** A connection that died without a word is noticed by this question. */
 const PROBE_EVERY_MS = 30_000;
+const GOODBYE_MS = 1_000;
 
 type Handler = (payload: string) => void;
 
@@ -40,8 +41,11 @@ class Handlers {
     return !known;
   }
 
-  remove(channel: string, handler: Handler): void {
-    this.#byChannel.get(channel)?.delete(handler);
+  /** True when it was the channel's last. */
+  remove(channel: string, handler: Handler): boolean {
+    const known = this.#byChannel.get(channel);
+    if (!known?.delete(handler) || known.size > 0) return false;
+    return this.#byChannel.delete(channel);
   }
 
   call(channel: string, payload: string): void {
@@ -73,7 +77,7 @@ export function localNotifications(log: Log): Notifications {
     },
     listen: (channel, handler) => {
       handlers.add(channel, handler);
-      return () => handlers.remove(channel, handler);
+      return () => void handlers.remove(channel, handler);
     },
     close: async () => {},
   };
@@ -107,11 +111,13 @@ export function postgresNotifications({ pool, client: config, log, clock }: Post
   /** Connects, listens, and ends when the connection does. */
   const session = async (onReady: () => void): Promise<void> => {
     const client = new pg.Client(config);
+    let stop = (): void => {};
     const lost = new Promise<void>((resolve) => {
-      client.on("error", () => resolve());
-      client.on("end", () => resolve());
-      stopping.signal.addEventListener("abort", () => resolve(), { once: true });
+      stop = resolve;
     });
+    client.on("error", stop);
+    client.on("end", stop);
+    stopping.signal.addEventListener("abort", stop);
     client.on("notification", hear);
     let queue: Promise<unknown> = client.connect();
     const enqueue = (sql: string): void => {
@@ -129,7 +135,9 @@ export function postgresNotifications({ pool, client: config, log, clock }: Post
     } finally {
       send = null;
       stopProbe();
-      await client.end().catch(() => {});
+      stopping.signal.removeEventListener("abort", stop);
+      // Without a bound, a connection that is gone without a word would keep the next one waiting.
+      await Promise.race([client.end().catch(() => {}), clock.sleep(GOODBYE_MS)]);
     }
   };
 
@@ -154,13 +162,20 @@ export function postgresNotifications({ pool, client: config, log, clock }: Post
     notify: async (channel, payload) => {
       assertPayload(payload);
       handlers.call(channel, payload);
-      await pool.query({ name: "outband_notify", text: "SELECT pg_notify($1, $2)", values: [channel, `${self} ${payload}`] });
+      try {
+        await pool.query({ name: "outband_notify", text: "SELECT pg_notify($1, $2)", values: [channel, `${self} ${payload}`] });
+      } catch (error) {
+        // The act is committed: that its wake-up was lost must not make it look undone.
+        log.warn("A notification to the other instances was lost.", { channel, error });
+      }
     },
     listen: (channel, handler) => {
       const isNew = handlers.add(channel, handler);
       task ??= run();
       if (isNew) send?.(listenSql(channel));
-      return () => handlers.remove(channel, handler);
+      return () => {
+        if (handlers.remove(channel, handler)) send?.(`UN${listenSql(channel)}`);
+      };
     },
     close: async () => {
       stopping.abort();

@@ -45,7 +45,7 @@ export function postgresConfigs(databaseUrl: Secret, poolMax: number | undefined
   return {
     pool: { ...base, ...limits, max: poolMax ?? POOL_MAX, idleTimeoutMillis: IDLE_CLOSE_MS },
     patient: base,
-    listener: { ...base, query_timeout: QUERY_MS },
+    listener: { ...base, query_timeout: QUERY_MS, application_name: "outband notifications" },
   };
 }
 

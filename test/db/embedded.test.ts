@@ -2,14 +2,20 @@ import assert from "node:assert/strict";
 import fs, { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
-import { mock, test } from "node:test";
+import { after, mock, test } from "node:test";
 import { systemClock } from "../../src/clock.js";
 import { type Database, DatabaseRefusal, openDatabase } from "../../src/db/client.js";
 import { openEngine } from "../../src/db/embedded.js";
 import { freshEmbeddedDir, freshEmptyDir, silentLog } from "../support/database.js";
 
-function open(dataDir: string): Promise<Database> {
-  return openDatabase({ databaseUrl: null, dataDir, log: silentLog, clock: systemClock });
+const opened: Database[] = [];
+// Also after a failed test.
+after(() => Promise.all(opened.map((db) => db.close())));
+
+async function open(dataDir: string): Promise<Database> {
+  const db = await openDatabase({ databaseUrl: null, dataDir, log: silentLog, clock: systemClock });
+  opened.push(db);
+  return db;
 }
 
 test("every commit is on the disk before it is answered, and a read costs no write", async () => {

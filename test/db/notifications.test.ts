@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { systemClock } from "../../src/clock.js";
 import { secret } from "../../src/crypto/secret.js";
 import { type Database, openDatabase } from "../../src/db/client.js";
@@ -48,19 +48,14 @@ eachDatabase("notifications", (open) => {
   });
 });
 
-async function twoInstances(): Promise<{ one: Database; two: Database; close(): Promise<void> } | null> {
+async function twoInstances(t: TestContext): Promise<{ one: Database; two: Database }> {
   const url = await freshPostgresUrl();
-  if (!url) return null;
+  assert.ok(url);
   const open = (): Promise<Database> =>
     openDatabase({ databaseUrl: secret(url), dataDir: "unused", log: silentLog, clock: systemClock, poolMax: 3 });
   const [one, two] = await Promise.all([open(), open()]);
-  return {
-    one,
-    two,
-    close: async () => {
-      await Promise.all([one.close(), two.close()]);
-    },
-  };
+  t.after(() => Promise.all([one.close(), two.close()]));
+  return { one, two };
 }
 
 const skip = process.env["TEST_DATABASE_URL"] ? false : "TEST_DATABASE_URL is not set";
@@ -79,10 +74,8 @@ async function sendUntilHeard(from: Database, heard: Promise<string>, channel: s
   return heard;
 }
 
-test("an instance hears another one, and its own notification once", { skip }, async () => {
-  const instances = await twoInstances();
-  assert.ok(instances);
-  const { one, two, close } = instances;
+test("an instance hears another one, and its own notification once", { skip }, async (t) => {
+  const { one, two } = await twoInstances(t);
   assert.equal(await sendUntilHeard(one, next(two, "c"), "c", "from one"), "from one");
   const own: string[] = [];
   one.listen("d", (payload) => own.push(payload));
@@ -92,23 +85,19 @@ test("an instance hears another one, and its own notification once", { skip }, a
   await one.notify("d", "mine");
   await sendUntilHeard(two, next(one, "e"), "e", "later");
   assert.deepEqual(own, ["mine"]);
-  await close();
 });
 
-test("after its connection was cut, an instance hears the others again", { skip }, async () => {
-  const instances = await twoInstances();
-  assert.ok(instances);
-  const { one, two, close } = instances;
+test("after its connection was cut, an instance hears the others again", { skip }, async (t) => {
+  const { one, two } = await twoInstances(t);
   await sendUntilHeard(one, next(two, "c"), "c", "before");
   const cut = await one.query<{ pid: number }>(
     {
       name: "cut_listeners",
       text: `SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
-        WHERE datname = current_database() AND query LIKE 'LISTEN%' AND pid <> pg_backend_pid()`,
+        WHERE datname = current_database() AND application_name = 'outband notifications'`,
     },
     [],
   );
   assert.ok(cut.length >= 1);
   assert.equal(await sendUntilHeard(one, next(two, "c"), "c", "after"), "after");
-  await close();
 });

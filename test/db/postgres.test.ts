@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import pg from "pg";
 import { systemClock } from "../../src/clock.js";
 import { secret } from "../../src/crypto/secret.js";
@@ -14,8 +14,14 @@ async function freshUrl(): Promise<string> {
   return url;
 }
 
-function open(url: string): Promise<Database> {
-  return openDatabase({ databaseUrl: secret(url), dataDir: "unused", log: silentLog, clock: systemClock, poolMax: 4 });
+const opened: Database[] = [];
+// Also after a failed test: an open pool would keep the process from ending.
+after(() => Promise.all(opened.map((db) => db.close())));
+
+async function open(url: string): Promise<Database> {
+  const db = await openDatabase({ databaseUrl: secret(url), dataDir: "unused", log: silentLog, clock: systemClock, poolMax: 4 });
+  opened.push(db);
+  return db;
 }
 
 async function onDatabase(url: string, run: (client: pg.Client) => Promise<unknown>): Promise<void> {
@@ -102,7 +108,10 @@ async function untilQuery(url: string, text: string): Promise<void> {
 test("a server that is not there is not ready, and opening says so without the password", async () => {
   let now = 0;
   // The half minute of patience passes at once.
-  const clock = { ...systemClock, monotonic: () => now, sleep: async () => void (now += 60_000) };
+  const sleep = async (): Promise<void> => {
+    now += 60_000;
+  };
+  const clock = { ...systemClock, monotonic: () => now, sleep };
   const url = secret("postgresql://ann:canary-password@127.0.0.1:1/none");
   await assert.rejects(openDatabase({ databaseUrl: url, dataDir: "unused", log: silentLog, clock }), (error: unknown) => {
     assert.ok(error instanceof DatabaseRefusal);

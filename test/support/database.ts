@@ -216,4 +216,3 @@ async function postgresTemplate(): Promise<string> {
   });
   return name;
 }
-
