@@ -10,7 +10,7 @@ import { openDatabase } from "../../src/db/client.js";
 import { freshEmbeddedDir, freshEmptyDir, silentLog } from "../support/database.js";
 
 const WRITER = fileURLToPath(new URL("../support/databaseWriter.ts", import.meta.url));
-const KILLS = 10;
+const KILLS = 8;
 const COMMITS_BEFORE_KILL = 15;
 
 function startWriter(dataDir: string, word: string): ChildProcess {
