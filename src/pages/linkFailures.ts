@@ -19,8 +19,9 @@ export const FAILURES: Record<LinkFailure, FailureWords> = {
   denied: {
     status: 200,
     tone: "calm",
-    heading: (title) => `${title} was not connected`,
-    sentence: () => "You said no, and that is all that happened. Nothing was stored.",
+    // Also true of an account that is connected already, and stays so.
+    heading: (title) => `You said no to ${title}`,
+    sentence: () => "So nothing was connected just now, and nothing was changed.",
     advice: "If that was a slip, you can try again.",
     next: "retry",
   },

@@ -147,7 +147,7 @@ test("the person can say no, and reads a calm page that names who asked", async 
   site.answer.refuse = { kind: "failed", link: linkOf(TOKEN), failure: "denied", missing: [], repeated: false };
   const { status, text } = await site.visit(`/connect/${TOKEN}/refuse`, { as: "ann", form: {} });
   assert.equal(status, 200);
-  assert.match(text, /Gmail was not connected/);
+  assert.match(text, /You said no to Gmail/);
   assert.match(text, /Claude Code/);
   assert.deepEqual(site.calls.map(({ name }) => name), ["refuse"]);
 });
