@@ -1,12 +1,14 @@
 // Puts the sandbox together: state, grants, endpoints, one Express app on loopback. How tokens are dealt out, and what stands
 // around each endpoint, are arguments.
 import express, { type RequestHandler } from "express";
+import type { JWK } from "jose";
 import type { Clock } from "../clock.js";
 import { secret } from "../crypto/secret.js";
 import type { Log } from "../log.js";
 import { mountEndpoints } from "./endpoint.js";
 import { mountFailures } from "./failure.js";
 import { googleEndpoints } from "./google/google.js";
+import { makeSigningKey } from "./google/signingKey.js";
 import { createGrants, type Grants, type TokenPolicy } from "./grants.js";
 import { homeEndpoints } from "./home.js";
 import { listenOnLoopback, loopbackHostsOnly } from "./listen.js";
@@ -22,6 +24,8 @@ export interface OpenOptions {
   clock: Clock;
   log: Log;
   policies: { google: TokenPolicy; slack: TokenPolicy };
+  /** How the practice Google's key is made when the state has none. */
+  makeKey?: () => Promise<JWK>;
   /** Stands between the count of an endpoint and its work. */
   around?: (endpoint: string) => RequestHandler;
 }
@@ -57,7 +61,15 @@ export async function openSandbox(options: OpenOptions): Promise<OpenSandbox> {
   const endpoints = [
     stylesheetEndpoint(),
     ...homeEndpoints({ google, slack, publicUrl, store }),
-    ...googleEndpoints({ issuer: () => `${origin()}/google`, publicUrl, client: state.google.client, grants: google, store, clock }),
+    ...googleEndpoints({
+      issuer: () => `${origin()}/google`,
+      publicUrl,
+      client: state.google.client,
+      grants: google,
+      makeKey: options.makeKey ?? makeSigningKey,
+      store,
+      clock,
+    }),
     ...slackEndpoints({ publicUrl, client: state.slack.client, grants: slack, policy: policies.slack, store, clock }),
   ];
   mountEndpoints(app, endpoints, { counts, around: options.around });

@@ -69,15 +69,15 @@ function matches(match: Match, endpoint: string, request?: Request): boolean {
   return typeof match === "string" ? endpoint === match || endpoint.endsWith(match) : match.test(endpoint);
 }
 
-/** Calls `instead` when the handler ends its answer; nothing of that answer has left by then. */
-function interceptEnd(res: Response, instead: (sendOriginal: () => void) => void): void {
-  const end = res.end.bind(res) as (...args: unknown[]) => Response;
+/** Lets the request do its work, and when it ends its answer calls `instead`; nothing of that answer has left by then. */
+function serveThen(res: Response, next: () => void, instead: (sendOriginal: () => void) => void): void {
+  const end = res.end;
   res.end = ((...args: unknown[]) => {
-    instead(() => {
-      end(...args);
-    });
+    res.end = end;
+    instead(() => void (res.end as (...args: unknown[]) => Response)(...args));
     return res;
   }) as Response["end"];
+  next();
 }
 
 function replaceAnswer(res: Response, fault: Fault): void {
@@ -112,50 +112,36 @@ export function createFaults(): Faults {
   }
 
   function spoil(fault: Fault, res: Response, next: () => void): void {
-    const replaces = fault.status !== undefined || fault.body !== undefined;
     const late = (act: () => void): void => {
       if (fault.delayMs === undefined) act();
       else setTimeout(act, fault.delayMs);
     };
-    if (fault.drop === "before") return late(() => void res.socket?.destroy());
-    if (fault.drop === "after") {
-      interceptEnd(res, () => late(() => void res.socket?.destroy()));
-      return next();
-    }
-    if (!replaces) {
-      interceptEnd(res, (sendOriginal) => late(sendOriginal));
-      return next();
-    }
-    if (!fault.commit) return late(() => replaceAnswer(res, fault));
-    const end = res.end;
-    interceptEnd(res, () =>
-      late(() => {
-        res.end = end;
-        replaceAnswer(res, fault);
-      }),
-    );
-    next();
+    const cut = (): void => late(() => void res.socket?.destroy());
+    const replace = (): void => late(() => replaceAnswer(res, fault));
+    const replaces = fault.status !== undefined || fault.body !== undefined;
+    if (fault.drop === "before") cut();
+    else if (fault.drop === "after") serveThen(res, next, cut);
+    else if (replaces && fault.commit) serveThen(res, next, replace);
+    else if (replaces) replace();
+    else serveThen(res, next, late);
   }
 
   return {
     around: (endpoint) => (req, res, next) => {
-      const serve = (): void => {
+      const serve = (work: () => void): void => {
         const fault = take(endpoint, req);
-        if (fault) spoil(fault, res, next);
-        else next();
+        if (fault) spoil(fault, res, work);
+        else work();
       };
       const holding = takeHolding(endpoint, req);
-      if (!holding) return serve();
-      if (holding.at === "before") {
-        holding.arrive();
-        void holding.released.then(serve);
-        return;
-      }
-      interceptEnd(res, (sendOriginal) => {
-        holding.arrive();
-        void holding.released.then(sendOriginal);
-      });
-      serve();
+      const wait = (then: () => void): void => {
+        holding?.arrive();
+        void holding?.released.then(then);
+      };
+      if (!holding) serve(next);
+      else if (holding.at === "before") wait(() => serve(next));
+      // Inside the fault, so that the order is: the work, the wait, what the fault does to the answer.
+      else serve(() => serveThen(res, next, wait));
     },
     add: (...faults) => void queue.push(...faults.map((fault) => ({ ...fault, timesLeft: fault.times ?? 1, skipLeft: fault.skip ?? 0 }))),
     left: () => queue.length,

@@ -4,6 +4,7 @@ import { after } from "node:test";
 import { systemClock, type Clock } from "../../src/clock.js";
 import type { Log } from "../../src/log.js";
 import type { Grants, TokenPolicy } from "../../src/sandbox/grants.js";
+import { makeSigningKey } from "../../src/sandbox/google/signingKey.js";
 import { type OpenSandbox, openSandbox } from "../../src/sandbox/open.js";
 import { createFaults, type Fault, type Held, type Match } from "./awkwardFaults.js";
 import { silentLog } from "./silentLog.js";
@@ -42,6 +43,13 @@ export interface AwkwardProvider extends OpenSandbox {
   setPolicy(provider: "google" | "slack", policy: Partial<TokenPolicy>): void;
 }
 
+let key: ReturnType<typeof makeSigningKey> | null = null;
+/** One for all providers of a process: making it is the slowest part of a start. */
+function sharedKey(): ReturnType<typeof makeSigningKey> {
+  key ??= makeSigningKey();
+  return key;
+}
+
 export async function startAwkwardProvider(options: AwkwardOptions = {}): Promise<AwkwardProvider> {
   let publicUrl = options.publicUrl ?? "http://localhost:3000";
   const clock = options.clock ?? systemClock;
@@ -57,6 +65,7 @@ export async function startAwkwardProvider(options: AwkwardOptions = {}): Promis
     clock,
     log: options.log ?? silentLog,
     policies,
+    makeKey: sharedKey,
     around: faults.around,
   });
   let before: Record<string, number> = {};
@@ -94,9 +103,15 @@ export async function startAwkwardProvider(options: AwkwardOptions = {}): Promis
   };
 }
 
+// Registered here, not where a provider is started: inside a hook, `after` would close it when the hook ends.
+const opened = new Set<AwkwardProvider>();
+after(async () => {
+  for (const provider of opened) await provider.close();
+});
+
 /** The same, closed when the test file is done. */
 export async function awkwardProviderForTests(options: AwkwardOptions = {}): Promise<AwkwardProvider> {
   const provider = await startAwkwardProvider(options);
-  after(() => provider.close());
+  opened.add(provider);
   return provider;
 }

@@ -1,4 +1,5 @@
 // The practice Google, put together: its pages, its token endpoints, its Gmail.
+import type { JWK } from "jose";
 import type { Clock } from "../../clock.js";
 import type { Endpoint } from "../endpoint.js";
 import type { Grants } from "../grants.js";
@@ -15,6 +16,7 @@ export interface GoogleDeps {
   publicUrl: () => string;
   client: PracticeClient;
   grants: Grants;
+  makeKey: () => Promise<JWK>;
   store: Store;
   clock: Clock;
 }
@@ -25,9 +27,9 @@ const CODE_TTL_MS = 5 * 60_000;
 const SHELF_MAX = 500;
 
 export function googleEndpoints(deps: GoogleDeps): Endpoint[] {
-  const { clock, store } = deps;
+  const { clock, store, makeKey } = deps;
   const requests = createShelf<AuthorizationRequest>({ clock, prefix: "", ttlMs: REQUEST_TTL_MS, itemsMax: SHELF_MAX });
   const codes = createShelf<AuthorizationCode>({ clock, prefix: "4/sandbox-", ttlMs: CODE_TTL_MS, itemsMax: SHELF_MAX });
-  const signingKey = createSigningKey({ store, clock });
+  const signingKey = createSigningKey({ store, clock, makeKey });
   return [...authorizeEndpoints({ ...deps, requests, codes }), ...tokenEndpoints({ ...deps, codes, signingKey }), ...gmailEndpoints(deps)];
 }

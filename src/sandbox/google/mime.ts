@@ -140,7 +140,9 @@ function decodeExtended(value: string): string {
 /** Bytes as text: the charset where it is known, else UTF-8 with replacement characters. */
 export function decodeCharset(bytes: Uint8Array, charset: string): string {
   try {
-    return new TextDecoder(charset).decode(bytes);
+    // As a stream, because Node 20 reads windows-1252 in one go as if it were ISO-8859-1: no euro sign, no dashes.
+    const decoder = new TextDecoder(charset);
+    return decoder.decode(bytes, { stream: true }) + decoder.decode();
   } catch {
     return new TextDecoder("utf-8").decode(bytes);
   }

@@ -9,14 +9,19 @@ export interface SigningKey {
   sign(claims: Record<string, unknown>, validForS: number): Promise<string>;
 }
 
-export function createSigningKey(deps: { store: Store; clock: Clock }): SigningKey {
+/** An RSA pair takes a good part of a second, so it is an argument where many sandboxes come and go. */
+export async function makeSigningKey(): Promise<JWK> {
+  const { privateKey } = await generateKeyPair("RS256", { extractable: true });
+  const jwk = await exportJWK(privateKey);
+  return { ...jwk, alg: "RS256", use: "sig", kid: digest(jwk.n ?? "").slice(0, 16) };
+}
+
+export function createSigningKey(deps: { store: Store; clock: Clock; makeKey: () => Promise<JWK> }): SigningKey {
   const { store, clock } = deps;
   let making: Promise<JWK> | null = null;
 
   async function make(): Promise<JWK> {
-    const { privateKey } = await generateKeyPair("RS256", { extractable: true });
-    const jwk = await exportJWK(privateKey);
-    const made = { ...jwk, alg: "RS256", use: "sig", kid: digest(jwk.n ?? "").slice(0, 16) };
+    const made = await deps.makeKey();
     store.state.google.signingKey = made;
     await store.save();
     return made;

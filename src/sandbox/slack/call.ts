@@ -10,7 +10,7 @@ export interface SlackCall {
   /** An argument as text, from query, form or JSON; null when absent. */
   text(name: string): string | null;
   flag(name: string): boolean;
-  /** An argument that may be JSON within a form. */
+  /** An argument that may be JSON within a form; the text itself when it is none. */
   object(name: string): unknown;
   /** Throws missing_scope unless one of these was granted. */
   need(...scopes: string[]): void;

@@ -45,7 +45,7 @@ export function slackMethodEndpoints(deps: SlackDeps): Endpoint[] {
         try {
           return JSON.parse(value) as unknown;
         } catch {
-          return null;
+          return value;
         }
       },
       need(...scopes) {
