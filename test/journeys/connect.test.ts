@@ -11,9 +11,12 @@ const EXCHANGE = "POST /google/token";
 
 for (const kind of KINDS) {
   describe(`the main job (${kind})`, () => {
+    /** Patient: the contract's own waits. Hurried: for those who never come. */
     let outband: Outband;
+    let hurried: Outband;
     before(async () => {
-      outband = await startOutband({ kind, settings: { SETTLE_WAIT_MS: "3000", SETTLE_LEG_MS: "1000" } });
+      outband = await startOutband({ kind });
+      hurried = await startOutband({ kind, settings: { SETTLE_WAIT_MS: "3000", SETTLE_LEG_MS: "1000" } });
     });
     const call = (token: string, name: string, args: Record<string, unknown> = {}, options = {}) => callTool(outband.url, token, name, args, options);
     const statusOf = async (sub: string) => {
@@ -84,10 +87,10 @@ for (const kind of KINDS) {
     });
 
     test("nobody at the browser: an accepting client is asked once and gets one completed result in bounded time", async () => {
-      const person = await outband.person("absent");
-      const asked = await call(person.token, "summarize_inbox");
+      const person = await hurried.person("absent");
+      const asked = await callTool(hurried.url, person.token, "summarize_inbox");
       const started = Date.now();
-      const { answer, legs } = await finish(call(person.token, "summarize_inbox", {}, retryOf(asked, "accept")), (options) => call(person.token, "summarize_inbox", {}, options));
+      const { answer, legs } = await finish(callTool(hurried.url, person.token, "summarize_inbox", {}, retryOf(asked, "accept")), (options) => callTool(hurried.url, person.token, "summarize_inbox", {}, options));
       const tookMs = Date.now() - started;
       assert.deepEqual([outcomeOf(answer).outcome, answer.body.result.resultType], ["not_connected", "complete"], JSON.stringify(answer.body));
       assert.ok(legs >= 2, `${legs} legs`);

@@ -117,6 +117,7 @@ export function createFakeVault(): FakeVault {
     },
     accounts: {
       list: unused,
+      tally: unused,
       ofPerson: async (identifier) => fake.accounts.filter((account) => account.identifier === identifier),
       get: async (id) => fake.accounts.find((account) => account.id === id) ?? null,
       find: unused,

@@ -108,6 +108,9 @@ export async function openIdentitySite(options: SiteOptions): Promise<IdentitySi
       res.status(error.status).json({ code: error.code, reason: error.reason });
     }
   });
+  app.get("/.well-known/oauth-protected-resource/mcp", (_req, res) => {
+    res.json({ resource: `${publicUrl}/mcp`, authorization_servers: [server.issuer], scopes_supported: ["mcp:read", "mcp:write"] });
+  });
   app.use("/assets", createAssets());
   app.use(...sessions.middleware);
   app.use(createSignInPages({ users, sessions, render, apps: server }));
