@@ -34,6 +34,17 @@ test("every form that posts carries the CSRF token", () => {
   }
 });
 
+test("every field that a person fills in has a label", () => {
+  for (const { name, text } of views) {
+    for (const [field] of text.matchAll(/<(?:input|select|textarea)\b(?:<%[\s\S]*?%>|[^>])*>/g)) {
+      if (/type="hidden"/.test(field)) continue;
+      const id = / id="((?:<%[\s\S]*?%>|[^"])*)"/.exec(field)?.[1];
+      const labelled = id === undefined ? text.includes(`<label class="check">${field}`) || /aria-label/.test(field) : text.includes(`<label for="${id}"`);
+      assert.ok(labelled, `${name}: ${field}`);
+    }
+  }
+});
+
 test("the style sheet loads nothing and stays small", () => {
   const css = readFileSync(join(VIEWS_DIR, "assets/outband.css"), "utf8");
   assert.doesNotMatch(css, /@import|url\(/);

@@ -69,6 +69,19 @@ test("the page says who, who asked, what for, and where the browser goes next", 
   assert.ok(text.length < 20_000, `${text.length} bytes`);
 });
 
+test("the form may end at the app that the person returns to: a provider that asks nothing goes on at once", async () => {
+  site.links.set(TOKEN, { ...linkOf(TOKEN), returnTo: "https://app.example.test:8443/done?x=1" });
+  const { headers } = await site.visit(`/connect/${TOKEN}`, { as: "ann" });
+  assert.match(headers.get("content-security-policy") ?? "", / https:\/\/app\.example\.test:8443; frame-ancestors/);
+});
+
+test("only a provider that the operator described may hand on to hosts nobody named, and only by https", async () => {
+  const formAction = async (): Promise<string> => /form-action ([^;]+)/.exec((await site.visit(`/connect/${TOKEN}`, { as: "ann" })).headers.get("content-security-policy") ?? "")?.[1] ?? "";
+  assert.ok(!(await formAction()).split(" ").includes("https:"));
+  site.connections = [connectionView({ name: "gmail", title: "Own", connector: "generic-oauth", endpoints: { authorization: "https://id.company.test/authorize" } })];
+  assert.deepEqual((await formAction()).split(" "), ["'self'", "https://id.company.test", "https://*.id.company.test", "https:"]);
+});
+
 test("a name that a client gave itself is text, without what could disguise it", async () => {
   site.links.set(TOKEN, { ...linkOf(TOKEN), clientName: '<img src=x onerror=alert(1)>\u202Etxt.exe"' });
   const { text } = await site.visit(`/connect/${TOKEN}`, { as: "ann" });

@@ -1,4 +1,4 @@
-// Three connectors for the page tests: an OAuth one with optional scopes, one without words for its scopes, and a key.
+// Connectors for the page tests: two with scopes in words, a generic one without, and a key.
 import type { ApiKeyMethod, Connector, OAuthMethod } from "../../src/connectors/connector.js";
 
 const OAUTH: OAuthMethod = {
@@ -56,5 +56,6 @@ export const PAGE_CONNECTORS: Connector[] = [
     tools: [],
     readsAuthFailure: null,
   },
+  { name: "generic-oauth", title: "OAuth", method: OAUTH, scopes: [], endpoints: {}, tools: [], readsAuthFailure: null },
   { name: "generic-api-key", title: "API key", method: KEY, scopes: [], endpoints: { api: "https://api.weather.test" }, tools: [], readsAuthFailure: null },
 ];
