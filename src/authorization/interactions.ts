@@ -5,7 +5,7 @@ import { recordAudit } from "../audit/audit.js";
 import type { Database } from "../db/client.js";
 import type { Renderer } from "../http/render.js";
 import { getRequestId } from "../http/guard.js";
-import { currentPerson, keepWayBack, signedInAtMs, type BrowserPerson } from "../http/session.js";
+import { currentPerson, keepWayBack, signedIn, type BrowserPerson } from "../http/session.js";
 import { clientWords, isDocumentClient, redirectTarget } from "./clients.js";
 import { ROUTES } from "./configuration.js";
 import { OIDCProviderError, type Client, type Interaction, type Provider } from "./oidcProvider.js";
@@ -43,14 +43,14 @@ export function createInteractions(deps: InteractionDeps): { show: RequestHandle
     const person = currentPerson(req);
     const target = redirectTarget(String(interaction.params.redirect_uri));
     if (person === null || mustSignInAgain(req, interaction)) {
-      keepWayBack(req, `/oauth/interaction/${interaction.uid}`, target ? [target.source] : []);
+      keepWayBack(req, pathOf(interaction), target ? [target.source] : []);
       return res.redirect(303, person === null ? "/login" : "/login?again=1");
     }
     const holder = interaction.session?.accountId;
     // Somebody else began this request, or signed in since: it starts over, as the person who is here now.
     if (holder !== undefined && holder !== person.sub) return res.redirect(303, restartPath(interaction));
     if (interaction.prompt.name === "login") {
-      const ts = Math.floor((signedInAtMs(req) ?? 0) / 1000);
+      const ts = Math.floor((signedIn(req)?.atMs ?? 0) / 1000);
       return provider.interactionFinished(req, res, { login: { accountId: person.sub, ts } }, { mergeWithLastSubmission: false });
     }
     render.page(req, res, "consent", consentPage(interaction, client, person), { formAction: target ? [target.source] : [] });
@@ -97,11 +97,15 @@ export function createInteractions(deps: InteractionDeps): { show: RequestHandle
   return { show, answer };
 }
 
-/** prompt=login and max_age ask for a fresh sign-in: one made after this request began. */
+/** prompt=login and max_age ask for a fresh sign-in: one that was made for this very request. */
 function mustSignInAgain(req: Request, interaction: Interaction): boolean {
   const { name, reasons } = interaction.prompt;
   if (name !== "login" || !reasons.some((reason) => reason === "login_prompt" || reason === "max_age")) return false;
-  return (signedInAtMs(req) ?? 0) < interaction.iat * 1000;
+  return signedIn(req)?.wayBack !== pathOf(interaction);
+}
+
+function pathOf(interaction: Interaction): string {
+  return `/oauth/interaction/${interaction.uid}`;
 }
 
 /** The scopes that the form offered and the person left on. */

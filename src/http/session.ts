@@ -84,9 +84,10 @@ export function wayBackTargets(req: Request): string[] {
   return req.session?.wayBackTargets ?? [];
 }
 
-/** When the person of this session signed in; null: nobody did. */
-export function signedInAtMs(req: Request): number | null {
-  return req.session?.signedInAtMs ?? null;
+/** When the person of this session signed in, and the own path they did it for; null: nobody did. */
+export function signedIn(req: Request): { atMs: number; wayBack: string | null } | null {
+  const atMs = req.session?.signedInAtMs;
+  return atMs === undefined ? null : { atMs, wayBack: req.session.signedInFor ?? null };
 }
 
 export function createSessions(deps: SessionDeps): Sessions {
@@ -139,7 +140,7 @@ export function createSessions(deps: SessionDeps): Sessions {
       await regenerate(req);
       req.session.sub = sub;
       req.session.signedInAtMs = deps.clock.now();
-      if (wayBack !== undefined) Object.assign(req.session, { wayBack, wayBackTargets });
+      if (wayBack !== undefined) Object.assign(req.session, { wayBack, wayBackTargets, signedInFor: wayBack });
       const person = await deps.loadPerson(sub);
       if (person !== null) people.set(req, person);
       await save(req);

@@ -18,6 +18,8 @@ declare module "express-session" {
   interface SessionData {
     sub?: string;
     signedInAtMs?: number;
+    /** The way back at that time. */
+    signedInFor?: string;
     /** An own path, kept while the person signs in. */
     wayBack?: string;
     /** Where the way back may send the browser on, for the form-action of the sign-in page. */
