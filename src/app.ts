@@ -26,6 +26,7 @@ import { createApiKeys } from "./identity/apiKeys.js";
 import { ensureCliKey } from "./identity/cliKey.js";
 import { createSessionTokens } from "./identity/sessionTokens.js";
 import { createSigningKeys } from "./identity/signingKeys.js";
+import { sweepIdentity } from "./identity/sweep.js";
 import { createTokenVerifier } from "./identity/tokenVerifier.js";
 import { createUsers } from "./identity/users.js";
 import type { Log } from "./log.js";
@@ -197,6 +198,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       { name: "vault", everyMs: MINUTE_MS, run: () => vault.sweep() },
       { name: "failed sign-ins", everyMs: MINUTE_MS, run: () => users.flushFailedSignIns() },
       { name: "authorization", everyMs: 60 * MINUTE_MS, run: () => authorization.sweep() },
+      { name: "identity", everyMs: 60 * MINUTE_MS, run: () => sweepIdentity({ db, clock }) },
     ]);
     undo.push(() => worker.stop());
 

@@ -119,7 +119,7 @@ function placeOf(idHash: string) {
 /** express-session speaks callbacks. The callback runs outside the promise, so that what it throws is not taken for a failed query. */
 function settle<Value>(work: Promise<Value>, done: (error: unknown, value?: Value) => void): void {
   work.then(
-    (value) => setImmediate(done, null, value),
-    (error: unknown) => setImmediate(done, error),
+    (value) => queueMicrotask(() => done(null, value)),
+    (error: unknown) => queueMicrotask(() => done(error)),
   );
 }

@@ -106,12 +106,3 @@ export function userOf(row: UserRow): User {
   const { passwordHash, ...rest } = row;
   return { ...rest, sub: row.sub as Identifier, hasPassword: passwordHash !== null };
 }
-
-/** For http/session.ts: the person behind a session; null when unknown or disabled. */
-export function personLoader(users: { find(sub: string): Promise<User | null> }) {
-  return async (sub: string): Promise<{ sub: Identifier; email: string; name: string | null; role: "user" | "viewer" | "admin" } | null> => {
-    const user = await users.find(sub);
-    if (user === null || user.role === "disabled") return null;
-    return { sub: user.sub, email: user.email, name: user.name, role: user.role };
-  };
-}

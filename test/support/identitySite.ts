@@ -19,7 +19,6 @@ import { createSessionTokens, type SessionTokens } from "../../src/identity/sess
 import { createSigningKeys, type SigningKeys } from "../../src/identity/signingKeys.js";
 import { createTokenVerifier, type TokenVerifier } from "../../src/identity/tokenVerifier.js";
 import { createUsers, type User, type Users } from "../../src/identity/users.js";
-import { personLoader } from "../../src/identity/person.js";
 import { createLog } from "../../src/log.js";
 import { createSignInPages } from "../../src/pages/signIn.js";
 import { createBrowser, type Browser, type Page } from "./browser.js";
@@ -77,7 +76,11 @@ export async function openIdentitySite(options: SiteOptions): Promise<IdentitySi
   const issuer = issuerOf(publicUrl);
   const verifier = createTokenVerifier({ keys, issuer, db, clock, isFixedKey: apiKeys.isFixed });
   const sessionTokens = createSessionTokens({ keys, issuer, publicUrl, clock });
-  const sessions = createSessions({ db, sealer, ring, publicUrl, clock, loadPerson: personLoader(users) });
+  const loadPerson = async (sub: string) => {
+    const user = await users.find(sub);
+    return user && user.role !== "disabled" ? { sub: user.sub, email: user.email, name: user.name, role: user.role } : null;
+  };
+  const sessions = createSessions({ db, sealer, ring, publicUrl, clock, loadPerson });
   const render = createRenderer({ publicUrl, sandbox: () => false, clock, visitor: { person: currentPerson, csrf: csrfToken } });
   const server = await createAuthorizationServer({
     db,
