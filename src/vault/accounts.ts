@@ -60,6 +60,18 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
       return { data: rows.slice(0, limit).map(accountView), nextCursor: last ? cursorOf(last) : null };
     },
 
+    async tally() {
+      const [connections, groups] = await Promise.all([
+        db.prisma.connection.findMany({ select: { id: true, name: true } }),
+        db.prisma.connectedAccount.groupBy({ by: ["connectionId", "status", "statusReason"], _count: { _all: true } }),
+      ]);
+      const names = new Map(connections.map(({ id, name }) => [id, name]));
+      return groups.flatMap(({ connectionId, status, statusReason, _count }) => {
+        const connectionName = names.get(connectionId);
+        return connectionName === undefined ? [] : [{ connectionName, status, statusReason: statusReason as StatusReason | null, count: _count._all }];
+      });
+    },
+
     async ofPerson(identifier) {
       const rows = await db.prisma.connectedAccount.findMany({
         where: { identifier },

@@ -1,9 +1,11 @@
 // The vault's front door, as the surfaces (MCP, API, pages, admin) see it. They reach accounts through this alone and
 // never hold a token. vault.ts builds it.
 import type { Tool } from "../connectors/connector.js";
+import type { Tx } from "../db/client.js";
+import type { ElicitationEventType } from "../events/events.js";
 import type { AccountId, Identifier, LinkId } from "../ids.js";
 import type { BrowserPrincipal, Principal } from "../identity/principal.js";
-import type { AccountStatus, AccountView, ConnectionView, LinkCreated, LinkRequest, LinkView, ToolCall, ToolCallOutcome } from "./types.js";
+import type { AccountStatus, AccountView, ConnectionView, LinkCreated, LinkRequest, LinkView, StatusReason, ToolCall, ToolCallOutcome } from "./types.js";
 
 export interface ConnectionInput {
   name: string;
@@ -38,9 +40,18 @@ export interface AccountFilter {
   cursor?: string | undefined;
 }
 
+export interface AccountTally {
+  connectionName: string;
+  status: AccountStatus;
+  statusReason: StatusReason | null;
+  count: number;
+}
+
 export interface AccountsDoor {
   /** Newest first. */
   list(filter: AccountFilter): Promise<{ data: AccountView[]; nextCursor: string | null }>;
+  /** How many accounts there are by connection, status and reason: overviews never read the accounts themselves. */
+  tally(): Promise<AccountTally[]>;
   /** The person's own accounts, by connection and label. */
   ofPerson(identifier: Identifier): Promise<AccountView[]>;
   get(id: string): Promise<AccountView | null>;
@@ -124,11 +135,17 @@ export interface ToolsDoor {
   execute(actor: Principal, identifier: Identifier, call: ToolCall): Promise<ToolCallOutcome>;
 }
 
+/** Events about a question, numbered with the account's others and written in the transaction of the question's own row. */
+export interface EventsDoor {
+  elicitation(tx: Tx, event: { type: ElicitationEventType; accountId: string; more: Record<string, string | null> }): Promise<void>;
+}
+
 export interface Vault {
   connections: ConnectionsDoor;
   accounts: AccountsDoor;
   links: LinksDoor;
   tools: ToolsDoor;
+  events: EventsDoor;
   /** Background work: expiring links and PENDING rows, refreshing ahead. Returns when one pass is done. */
   sweep(): Promise<void>;
   close(): Promise<void>;
