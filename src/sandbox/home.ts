@@ -3,9 +3,9 @@
 import type { Request, Response } from "express";
 import type { Endpoint } from "./endpoint.js";
 import type { GrantRecord, Grants } from "./grants.js";
-import { html, type Html } from "./html.js";
+import { address, html, type Html } from "./html.js";
 import { sendPage, sendTrouble } from "./page.js";
-import { PEOPLE } from "./people.js";
+import { initialsOf, PEOPLE } from "./people.js";
 import type { Store } from "./state.js";
 
 interface HomeDeps {
@@ -23,8 +23,12 @@ function nameOf(grant: GrantRecord): string {
   return grant.kind === "bot" ? `the app, allowed by ${name}` : name;
 }
 
+function providerOf(grant: GrantRecord): string {
+  return grant.kind === "google" ? "Practice Google" : "Practice Slack";
+}
+
 function permissions(count: number): string {
-  return count === 1 ? "1 permission" : `${count} permissions`;
+  return count === 1 ? "1\u00a0permission" : `${count}\u00a0permissions`;
 }
 
 export function homeEndpoints(deps: HomeDeps): Endpoint[] {
@@ -33,9 +37,9 @@ export function homeEndpoints(deps: HomeDeps): Endpoint[] {
   function rows(): Html[] {
     const grants = [...google.live(), ...slack.live()].sort((a, b) => b.createdAtMs - a.createdAtMs).slice(0, SHOWN_MAX);
     return grants.map(
-      (grant) => html`<div class="grant"><span><b>${grant.kind === "google" ? "Practice Google" : "Practice Slack"}</b>, ${nameOf(grant)}
-<small>${new Date(grant.createdAtMs).toISOString().slice(0, 16).replace("T", " ")} UTC · ${permissions(grant.scopes.length)}</small></span>
-<form method="post" action="/grants/remove"><button class="act small" name="grant" value="${grant.id}">Take back</button></form></div>`,
+      (grant) => html`<div class="grant"><span><b>${providerOf(grant)}</b>, ${nameOf(grant)}
+<small>${new Date(grant.createdAtMs).toISOString().slice(0, 16).replace("T", " ")} UTC, ${permissions(grant.scopes.length)}</small></span>
+<form method="post" action="/grants/remove"><button class="act small" name="grant" value="${grant.id}" aria-label="Take back: ${providerOf(grant)}, ${nameOf(grant)}">Take back</button></form></div>`,
     );
   }
 
@@ -47,7 +51,10 @@ export function homeEndpoints(deps: HomeDeps): Endpoint[] {
       lead: html`<p>A practice Google and a practice Slack that come with Outband, so that everything can be tried without an account.</p>`,
       body: html`<p>Outband itself is at <a href="${publicUrl()}">${publicUrl()}</a>.</p>
 <h2>Practice people</h2>
-<ul class="plain">${PEOPLE.map((person) => html`<li class="given">${person.name}, ${person.role.toLowerCase()}<small>${person.email}</small></li>`)}</ul>
+<ul class="plain">${PEOPLE.map(
+        (person) => html`<li class="whom"><span class="face" aria-hidden="true">${initialsOf(person)}</span>
+<span>${person.name}, ${person.role.toLowerCase()}<small>${address(person.email)}</small></span></li>`,
+      )}</ul>
 <h2>What was allowed to Outband</h2>
 ${grants.length > 0 ? html`${grants}` : html`<p class="muted">Nothing at the moment.</p>`}
 <p class="muted">"Take back" does what removing an app does in a Google or Slack account: its tokens stop working at once.</p>`,

@@ -22,6 +22,12 @@ function fill(hole: Hole): string {
   return hole === null || hole === undefined || hole === false ? "" : escapeHtml(String(hole));
 }
 
+/** An e-mail address that breaks after its `@`, where a narrow screen has to break it at all. */
+export function address(email: string): Html {
+  const [name = "", domain = ""] = email.split("@");
+  return html`${name}@<wbr>${domain}`;
+}
+
 export function html(parts: TemplateStringsArray, ...holes: Hole[]): Html {
   return new Html(parts.map((part, at) => part + (at < holes.length ? fill(holes[at]) : "")).join(""));
 }

@@ -8,12 +8,12 @@ import { STYLESHEET } from "./stylesheet.js";
 export type PageOwner = "google" | "slack" | "sandbox";
 
 const BANNERS: Record<PageOwner, string> = {
-  google: "practice Google, nothing real",
-  slack: "practice Slack, nothing real",
-  sandbox: "practice Google and Slack, nothing real",
+  google: "practice\u00a0Google, nothing\u00a0real",
+  slack: "practice\u00a0Slack, nothing\u00a0real",
+  sandbox: "practice Google and\u00a0Slack, nothing\u00a0real",
 };
 
-const MARKS: Record<PageOwner, string> = { google: "G", slack: "S", sandbox: "•" };
+const MARKS: Record<PageOwner, string> = { google: "G", slack: "S", sandbox: "GS" };
 
 export interface Page {
   owner: PageOwner;
@@ -69,8 +69,7 @@ function frame(page: Page): Html {
 ${page.lead ? html`<div class="lead">${page.lead}</div>` : null}
 ${page.body}
 </main>
-<p class="foot">These pages run on your own computer and belong to Outband's sandbox.<br>
-No real account is asked, touched or shown here. Never type a real password.</p>
+<p class="foot">These pages run on your own computer and belong to Outband's sandbox. No real account is asked, touched or shown here. Never type a real password.</p>
 </body>
 </html>
 `;

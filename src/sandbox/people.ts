@@ -47,3 +47,7 @@ export function personBySlackId(id: string): PracticePerson | undefined {
 export function personByHint(hint: string): PracticePerson | undefined {
   return PEOPLE.find((person) => person.sub === hint || person.email === hint.toLowerCase());
 }
+
+export function initialsOf(person: PracticePerson): string {
+  return `${person.givenName.charAt(0)}${person.familyName.charAt(0)}`;
+}

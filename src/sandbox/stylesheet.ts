@@ -23,18 +23,19 @@ body {
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; overflow-wrap: anywhere;
 }
 .banner {
-  margin: 0; padding: .6rem 1rem; text-align: center; background: var(--banner); color: var(--on-banner);
+  margin: 0; text-wrap: balance; padding: .6rem 1rem; text-align: center; background: var(--banner); color: var(--on-banner);
   border-bottom: 2px dashed var(--banner-line);
 }
 .card { max-width: 30rem; margin: 0 auto; padding: 1.5rem 1.25rem 1.75rem; background: var(--card); }
 .mark { margin: 0 0 .75rem; }
 .mark span {
   display: inline-grid; place-items: center; width: 2.75rem; height: 2.75rem; border: 2px dashed var(--accent);
-  border-radius: .75rem; color: var(--accent); font-weight: 700; font-size: 1.25rem;
+  border-radius: .75rem; color: var(--accent); font-weight: 700; font-size: 1.2rem; letter-spacing: -.02em;
 }
-h1 { margin: 0 0 .5rem; font-size: 1.45rem; line-height: 1.25; text-wrap: balance; }
+h1 { margin: 0 0 .6rem; font-size: 1.45rem; line-height: 1.25; text-wrap: balance; }
 h2 { margin: 1.75rem 0 .5rem; font-size: 1.05rem; }
 p { margin: 0 0 .9rem; }
+.card > :last-child { margin-bottom: 0; }
 a { color: var(--accent); }
 .lead { color: var(--muted); margin-bottom: 1.25rem; }
 .lead p:last-child { margin-bottom: 0; }
@@ -58,11 +59,12 @@ ul.plain { list-style: none; margin: 0 0 1.25rem; padding: 0; }
 .choice b, .person b { display: block; font-weight: 600; }
 .given { padding: .35rem 0 .35rem 1.6rem; position: relative; }
 .given::before { content: "✓"; position: absolute; left: 0; color: var(--accent); font-weight: 700; }
+.whom { display: flex; align-items: center; gap: .75rem; padding: .35rem 0; }
 .face {
   flex: none; display: grid; place-items: center; width: 2.5rem; height: 2.5rem; border-radius: 50%;
   background: var(--tint); color: var(--accent); font-weight: 700;
 }
-.actions { display: flex; flex-direction: column-reverse; gap: .6rem; margin-top: 1.5rem; }
+.actions { display: flex; flex-direction: column; gap: .6rem; margin-top: 1.5rem; }
 button.act {
   width: 100%; padding: .75rem 1.4rem; border-radius: .7rem; border: 1px solid var(--line); background: transparent; color: var(--text);
   font: inherit; font-weight: 600; cursor: pointer;
@@ -71,18 +73,20 @@ button.act:hover { border-color: var(--accent); }
 button.act.primary { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
 button.act.primary:hover { filter: brightness(1.08); }
 button.small { width: auto; padding: .4rem .8rem; font-size: .9rem; }
-.whose { display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between; gap: .25rem .75rem; margin-bottom: 1.25rem;
+.whose { display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between; gap: .25rem .75rem; margin: .9rem 0 1.25rem;
   padding: .6rem .9rem; border: 1px solid var(--line); border-radius: .7rem; }
 .whose form { margin: 0; }
+.whose > span { font-weight: 600; }
 button.link { padding: 0; border: 0; background: none; color: var(--accent); font: inherit; text-decoration: underline; cursor: pointer; }
 .grant { display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between; gap: .5rem 1rem; padding: .8rem 0;
   border-top: 1px solid var(--line); }
+.grant + p { padding-top: .9rem; border-top: 1px solid var(--line); }
 .grant > span { flex: 1 1 14rem; min-width: 0; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
-.foot { max-width: 30rem; margin: 0 auto; padding: 1rem 1.25rem 2rem; color: var(--muted); font-size: .85rem; text-align: center; }
+.foot { max-width: 30rem; margin: 0 auto; padding: 1rem 1.25rem 2rem; color: var(--muted); font-size: .85rem; text-align: center; text-wrap: balance; }
 @media (min-width: 34rem) {
   .card { margin-top: 2.5rem; padding: 2.25rem 2.5rem; border: 1px solid var(--line); border-radius: 1.1rem; }
-  .actions { flex-direction: row; justify-content: flex-end; }
+  .actions { flex-direction: row; }
   button.act { width: auto; min-width: 7.5rem; }
 }
 @media (forced-colors: active) { .choice:has(input:checked) { outline: 2px solid Highlight; } }

@@ -94,7 +94,7 @@ test("every page says sandbox, has no script, no style attribute, no foreign res
   for (const url of pages) {
     const answer = await fetch(url);
     const page = await answer.text();
-    assert.match(page, /<strong>sandbox<\/strong> — practice (Google|Slack)/, url);
+    assert.match(page, /<strong>sandbox<\/strong> — practice\s(Google|Slack)/, url);
     assert.doesNotMatch(page, /<script|\sstyle=|\son\w+=|src=|href="https?:\/\/(?!localhost)/i, url);
     assert.match(answer.headers.get("content-security-policy") ?? "", /^default-src 'none'.*frame-ancestors 'none'/);
     assert.equal(answer.headers.get("cache-control"), "no-store");

@@ -81,9 +81,11 @@ export async function authorizeAs(authorizationUrl: string | URL, answers: Perso
     for (const choice of chooser ? [] : form.choices) {
       if (choice.type === "radio" ? choice.text.includes(person) : !untick.includes(choice.value)) body.append(choice.name, choice.value);
     }
-    // The buttons come in the order: no, yes.
     if (!chooser)
-      body.set("decision", form.buttons.filter((button) => button.name === "decision")[decision === "allow" ? 1 : 0]?.value ?? "");
+      body.set(
+        "decision",
+        form.buttons.find((button) => button.name === "decision" && (button.value === "allow") === (decision === "allow"))?.value ?? "",
+      );
     step = await send(new URL(form.action, origin).href, body);
   }
   throw new Error("The practice provider asked without end.");

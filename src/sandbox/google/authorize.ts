@@ -146,13 +146,18 @@ export function authorizeEndpoints(
         const twice = query.repeated(SINGLE);
         if (twice) return trouble(400, "The request is not valid", `A parameter came more than once: ${twice}`, "invalid_request");
         if (query.get("client_id") !== client.clientId) {
-          return trouble(401, "Unknown client", "No program is registered here under this client id.", "invalid_client");
+          return trouble(
+            401,
+            "Unknown client",
+            "No program is registered here under this client id. If the sandbox was reset, restart Outband.",
+            "invalid_client",
+          );
         }
         if (!isAllowedRedirect(redirectUri, publicUrl())) {
           return trouble(
             400,
             "The way back is not registered",
-            "The redirect URI in the request is none of the program's own.",
+            "The answer may only go to a page of the program that is registered here. The address in the request is none.",
             "redirect_uri_mismatch",
           );
         }

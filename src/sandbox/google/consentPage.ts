@@ -1,19 +1,15 @@
 // The practice Google's two pages: who you are, and what you allow.
 import type { Response } from "express";
-import { html } from "../html.js";
+import { address, html } from "../html.js";
 import { sendPage } from "../page.js";
-import { PEOPLE, type PracticePerson } from "../people.js";
+import { initialsOf, PEOPLE, type PracticePerson } from "../people.js";
 import { type GoogleScope, googleScope } from "./scopes.js";
-
-export function initialsOf(person: PracticePerson): string {
-  return `${person.givenName.charAt(0)}${person.familyName.charAt(0)}`;
-}
 
 export function sendChooser(res: Response, data: { id: string; returnTo: string }): Response {
   const people = PEOPLE.map(
     (person) => html`<li><button class="person" name="person" value="${person.sub}">
 <span class="face" aria-hidden="true">${initialsOf(person)}</span>
-<span><b>${person.name}</b><small>${person.email}</small></span>
+<span><b>${person.name}</b><small>${address(person.email)}</small></span>
 </button></li>`,
   );
   return sendPage(res, {
@@ -44,7 +40,7 @@ export function sendConsent(
   return sendPage(res, {
     owner: "google",
     title: "Outband wants to use your practice account",
-    body: html`<div class="whose"><span>${data.person.email}</span>
+    body: html`<div class="whose"><span>${address(data.person.email)}</span>
 <form method="post" action="/google/account"><input type="hidden" name="request" value="${data.id}">
 <button class="link">Use another account</button></form></div>
 <form method="post" action="/google/consent">
@@ -66,8 +62,8 @@ ${choices.map(
 }
 <p class="muted">Untick a box to practise a grant that is not complete. After your answer you go back to <strong>${data.returnTo}</strong>.</p>
 <div class="actions">
-<button class="act" name="decision" value="deny">Deny</button>
 <button class="act primary" name="decision" value="allow">Allow</button>
+<button class="act" name="decision" value="deny">Deny</button>
 </div>
 </form>`,
     formTargets: [data.returnTo],

@@ -158,6 +158,24 @@ function modify(call: Call): unknown {
   return reference(found(call.box.modify(id, add, remove)));
 }
 
+function oneLabel(call: Call): unknown {
+  const id = String(call.req.params.id);
+  const own = OWN_LABELS.find((label) => label.id === id);
+  if (!KNOWN_LABELS.includes(id)) throw new Refusal(NOT_FOUND);
+  const messages = call.box.list().filter((message) => message.labelIds.includes(id));
+  const unread = messages.filter((message) => message.labelIds.includes("UNREAD"));
+  const threads = (among: MailMessage[]): number => new Set(among.map((message) => message.threadId)).size;
+  return {
+    id,
+    name: own?.name ?? id,
+    type: own ? "user" : "system",
+    messagesTotal: messages.length,
+    messagesUnread: unread.length,
+    threadsTotal: threads(messages),
+    threadsUnread: threads(unread),
+  };
+}
+
 function labels(): unknown {
   const system = [...SYSTEM_LABELS, ...CATEGORY_LABELS].map((id) => ({ id, name: id, type: "system" }));
   return { labels: [...system, ...OWN_LABELS.map((label) => ({ ...label, type: "user" }))] };
@@ -247,6 +265,7 @@ export function gmailEndpoints(deps: GoogleDeps): Endpoint[] {
   return [
     row("GET", "/profile", "GetProfile", profile),
     row("GET", "/labels", "ListLabels", labels),
+    row("GET", "/labels/:id", "GetLabel", oneLabel),
     row("GET", "/messages", "ListMessages", (call) => listMessages(call, clock.now())),
     row("GET", "/messages/:id", "GetMessage", (call) => shown(call, found(call.box.get(String(call.req.params.id))))),
     row("GET", "/messages/:id/attachments/:attachment", "GetAttachment", attachment),

@@ -66,6 +66,7 @@ export const CALL_SCOPES = {
   GetThread: [...READS, GMAIL.metadata],
   GetAttachment: READS,
   ListLabels: [...READS, GMAIL.labels, GMAIL.metadata],
+  GetLabel: [...READS, GMAIL.labels, GMAIL.metadata],
   SendMessage: [GMAIL.full, GMAIL.modify, GMAIL.compose, GMAIL.send],
   CreateDraft: [GMAIL.full, GMAIL.modify, GMAIL.compose],
   ModifyMessage: [GMAIL.full, GMAIL.modify],

@@ -2,7 +2,7 @@
 // at Slack. Must never happen: a redirect to an address that is not allowed.
 import type { Request, Response } from "express";
 import type { Endpoint } from "../endpoint.js";
-import { html } from "../html.js";
+import { address, html } from "../html.js";
 import { sendPage, sendTrouble } from "../page.js";
 import { MARA, PEOPLE, personByHint, personBySlackId } from "../people.js";
 import { isAllowedRedirect, redirectWith } from "../redirect.js";
@@ -41,7 +41,7 @@ function sendAllow(res: Response, data: { id: string; request: SlackRequest; cho
   return sendPage(res, {
     owner: "slack",
     title: `Outband asks for access to ${TEAM.name}`,
-    lead: html`<p>Workspace: <strong>${TEAM.name}</strong> (${TEAM.domain}.sandbox.example)</p>`,
+    lead: html`<p>Workspace: <strong>${TEAM.domain}.sandbox.example</strong></p>`,
     body: html`<form method="post" action="${PATH}">
 <input type="hidden" name="request" value="${data.id}">
 <fieldset>
@@ -50,15 +50,15 @@ ${PEOPLE.map(
   (
     person,
   ) => html`<label class="choice"><input type="radio" name="person" value="${person.slackId}"${person.slackId === data.chosen && html` checked`}>
-<span><b>${person.name}</b><small>${person.role} · ${person.email}</small></span></label>`,
+<span><b>${person.name}</b><small>${person.role}</small><small>${address(person.email)}</small></span></label>`,
 )}
 </fieldset>
 ${userScopes.length > 0 && html`<h2>What Outband may do as you</h2><ul class="plain">${lines(userScopes, {})}</ul>`}
 ${botScopes.length > 0 && html`<h2>What the app may do as itself</h2><ul class="plain">${lines(botScopes, BOT_TITLES)}</ul>`}
 <p class="muted">After your answer you go back to <strong>${data.returnTo}</strong>.</p>
 <div class="actions">
-<button class="act" name="decision" value="cancel">Cancel</button>
 <button class="act primary" name="decision" value="allow">Allow</button>
+<button class="act" name="decision" value="cancel">Cancel</button>
 </div>
 </form>`,
     formTargets: [data.returnTo],

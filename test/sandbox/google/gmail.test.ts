@@ -53,6 +53,7 @@ const CALLS: { name: string; path: string; json?: unknown; opensWith: string; no
   { name: "messages.attachments.get", path: "/messages/x/attachments/y", opensWith: READONLY, notWith: METADATA },
   { name: "threads.get", path: "/threads/x", opensWith: READONLY, notWith: COMPOSE },
   { name: "labels.list", path: "/labels", opensWith: READONLY, notWith: SEND },
+  { name: "labels.get", path: "/labels/INBOX", opensWith: READONLY, notWith: COMPOSE },
   { name: "messages.send", path: "/messages/send", json: {}, opensWith: SEND, notWith: READONLY },
   { name: "messages.modify", path: "/messages/x/modify", json: {}, opensWith: MODIFY, notWith: READONLY },
   { name: "drafts.create", path: "/drafts", json: {}, opensWith: COMPOSE, notWith: SEND },
@@ -274,6 +275,16 @@ test("labels are added and removed, and the ones that Gmail keeps for itself are
   assert.equal((await modify({ addLabelIds: ["Label_404"] })).status, 400);
   assert.equal((await modify({ addLabelIds: ["SENT"] })).status, 400);
   assert.equal((await modify({})).status, 400);
+});
+
+test("a label says how much is in it", async () => {
+  const fresh = await openSandboxForTests();
+  const { access_token } = await grantGoogle(fresh, [READONLY]);
+  const inbox = list((await gmail(fresh, access_token, "/messages?labelIds=INBOX")).body, "messages");
+  const unread = list((await gmail(fresh, access_token, "/messages?labelIds=INBOX&labelIds=UNREAD")).body, "messages");
+  const label = (await gmail(fresh, access_token, "/labels/INBOX")).body;
+  assert.deepEqual([label.messagesTotal, label.messagesUnread], [inbox.length, unread.length]);
+  assert.equal((await gmail(fresh, access_token, "/labels/Label_404")).status, 404);
 });
 
 test("a draft is a draft: listed as one, sent to nobody", async () => {
