@@ -92,7 +92,7 @@ test("only the vault's front door leads to accounts: surfaces import no other pa
 const GATES: { power: string; pattern: RegExp; allowed: RegExp }[] = [
   { power: "the environment", pattern: /process\.env/, allowed: /^(config\/config\.ts|cli\/environment\.ts)$/ },
   { power: "time", pattern: /Date\.now\(|new Date\(\)|performance\.now\(/, allowed: /^clock\.ts$/ },
-  { power: "timers", pattern: /\bset(?:Timeout|Interval|Immediate)\(|AbortSignal\.timeout\(/, allowed: /^clock\.ts$/ },
+  { power: "timers", pattern: /\bset(?:Timeout|Interval)\(|AbortSignal\.timeout\(/, allowed: /^clock\.ts$/ },
   { power: "randomness", pattern: /Math\.random\(|randomBytes\((?!length)|randomUUID\(|getRandomValues\(/, allowed: /^clock\.ts$/ },
   { power: "the network", pattern: /(?<![.\w])fetch\(|from "undici"|from "node:https?"|from "axios"/, allowed: /^(net\/|cli\/|sdk\/|sandbox\/|server\.ts|app\.ts|http\/problem\.ts)/ },
   { power: "making a Prisma client", pattern: /new PrismaClient\(|from "@prisma\/adapter-pg"|from "pg"/, allowed: /^db\// },

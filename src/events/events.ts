@@ -14,7 +14,8 @@ export type AccountEventType =
   | "connected_account.token_refresh_failed"
   | "connected_account.deleted";
 
-export type EventType = AccountEventType | "elicitation.requested" | "elicitation.answered" | "elicitation.settled";
+export type ElicitationEventType = "elicitation.requested" | "elicitation.answered" | "elicitation.settled";
+export type EventType = AccountEventType | ElicitationEventType;
 
 export interface NewEvent {
   type: EventType;

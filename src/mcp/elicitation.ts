@@ -91,7 +91,7 @@ class Chain {
     this.#round = round;
     this.#attempt = attempt;
     this.#page = `${deps.settings.publicUrl}/connections`;
-    this.#state = round.state ?? FIRST_ROUND;
+    this.#state = round.state ?? { ...FIRST_ROUND, chain: deps.clock.randomBytes(16).toString("base64url") };
   }
 
   async answer(): Promise<Answer> {

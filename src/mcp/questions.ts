@@ -2,9 +2,11 @@
 // Must never happen: a question or the outcome of an answer that leaves before its rows are durable.
 import { type AuditRow, recordAudit } from "../audit/audit.js";
 import type { Clock } from "../clock.js";
-import type { Database } from "../db/client.js";
+import type { Database, Tx } from "../db/client.js";
+import type { ElicitationEventType } from "../events/events.js";
 import { newId } from "../ids.js";
 import type { PersonPrincipal } from "../identity/principal.js";
+import type { Vault } from "../vault/front.js";
 
 /** The call that asks. */
 export interface Asker {
@@ -36,8 +38,8 @@ export interface QuestionBook {
   settled(asker: Asker, id: string, outcome: string, reason: string | null): Promise<void>;
 }
 
-export function createQuestionBook(deps: { db: Pick<Database, "transaction">; clock: Clock }): QuestionBook {
-  const { db, clock } = deps;
+export function createQuestionBook(deps: { db: Pick<Database, "transaction">; clock: Clock; vault: Pick<Vault, "events"> }): QuestionBook {
+  const { db, clock, vault } = deps;
 
   return {
     async asked(asker, question) {
@@ -57,21 +59,23 @@ export function createQuestionBook(deps: { db: Pick<Database, "transaction">; cl
           select: { id: true },
         });
         await recordAudit(tx, auditRow(asker, question, "elicitation.asked", "ok"));
+        await tell(tx, "elicitation.requested", question, {});
       });
       return id;
     },
 
     async answered(asker, id, action) {
-      await once(id, { answeredAt: null }, { answer: action, answeredAt: clock.date() }, (question) =>
-        auditRow(asker, question, "elicitation.answered", action),
-      );
+      await once(id, { answeredAt: null }, { answer: action, answeredAt: clock.date() }, async (tx, question) => {
+        await recordAudit(tx, auditRow(asker, question, "elicitation.answered", action));
+        await tell(tx, "elicitation.answered", question, { action });
+      });
     },
 
     async settled(asker, id, outcome, reason) {
-      await once(id, { settledAt: null }, { outcome, settledAt: clock.date() }, (question) => ({
-        ...auditRow(asker, question, "elicitation.settled", outcome),
-        reason: reason ?? undefined,
-      }));
+      await once(id, { settledAt: null }, { outcome, settledAt: clock.date() }, async (tx, question) => {
+        await recordAudit(tx, { ...auditRow(asker, question, "elicitation.settled", outcome), reason: reason ?? undefined });
+        await tell(tx, "elicitation.settled", question, { outcome, reason });
+      });
     },
   };
 
@@ -79,14 +83,21 @@ export function createQuestionBook(deps: { db: Pick<Database, "transaction">; cl
     id: string,
     still: { answeredAt: null } | { settledAt: null },
     change: { answer: string; answeredAt: Date } | { outcome: string; settledAt: Date },
-    row: (question: Question) => AuditRow,
+    write: (tx: Tx, question: Question) => Promise<void>,
   ): Promise<void> {
     await db.transaction(async (tx) => {
       const { count } = await tx.elicitation.updateMany({ where: { id, ...still }, data: change });
       if (count === 0) return;
       const kept = await tx.elicitation.findUniqueOrThrow({ where: { id } });
-      await recordAudit(tx, row({ ...kept, kind: kept.kind === "url" ? "url" : "form" }));
+      await write(tx, { ...kept, kind: kept.kind === "url" ? "url" : "form" });
     });
+  }
+
+  /** Events are about accounts: a question that concerns none of them has its audit row alone. */
+  async function tell(tx: Tx, type: ElicitationEventType, question: Question, more: Record<string, string | null>): Promise<void> {
+    if (question.accountId === null) return;
+    const { kind, key, linkId } = question;
+    await vault.events.elicitation(tx, { type, accountId: question.accountId, more: { kind, key, link_id: linkId, ...more } });
   }
 }
 

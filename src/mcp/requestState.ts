@@ -1,7 +1,7 @@
 // The codec of requestState: what a multi-round call remembers travels through the client, sealed (MRTR server rules 4, 5).
 // AES-256-GCM, with person, client, endpoint, tool and arguments as associated data: a state of anybody or anything else
 // simply does not open. Must never happen: a state read before its length was checked; a refusal that says why.
-import { createCipheriv, createDecipheriv, createHash } from "node:crypto";
+import { createCipheriv, createDecipheriv } from "node:crypto";
 import { z } from "zod";
 import type { Clock } from "../clock.js";
 import type { KeyRing } from "../crypto/keyring.js";
@@ -46,6 +46,8 @@ const pendingForm = z.strictObject({
 });
 
 const roundState = z.strictObject({
+  /** Names the call over all its rounds: whichever of its states comes back, a write runs once (contract 6.1.7). */
+  chain: z.string(),
   /** How many answers of ours the call has had so far, waiting legs included. */
   round: z.int().min(0),
   /** Questions asked so far, by link and by form; waiting legs are none. */
@@ -65,7 +67,7 @@ export type RoundState = z.output<typeof roundState>;
 export type PendingLink = z.output<typeof pendingLink>;
 export type PendingForm = z.output<typeof pendingForm>;
 
-export const FIRST_ROUND: RoundState = { round: 0, questions: 0, reasked: false, waitedMs: 0, answers: {}, pending: null };
+export const FIRST_ROUND: Omit<RoundState, "chain"> = { round: 0, questions: 0, reasked: false, waitedMs: 0, answers: {}, pending: null };
 
 /** The state did not open. Carries no reason: a forger learns nothing from it. */
 export class StateRefused extends Error {
@@ -120,11 +122,6 @@ export function createStateCodec(deps: { ring: Pick<KeyRing, "derive">; clock: C
       throw new StateRefused();
     },
   };
-}
-
-/** Names the state's exact text, so that a write is done once per state (contract 6.1.7). */
-export function stateDigest(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
 }
 
 function associated(binding: Binding): Buffer {

@@ -19,7 +19,7 @@ import type { ToolCallOutcome } from "../vault/types.js";
 import { problemsText } from "./arguments.js";
 import { withinTime } from "./deadline.js";
 import type { Answer, Elicitation, Round } from "./elicitation.js";
-import { type Binding, type RoundState, type StateCodec, stateDigest } from "./requestState.js";
+import type { Binding, RoundState, StateCodec } from "./requestState.js";
 import { notDone } from "./results.js";
 import type { Catalogue, McpTool, Try } from "./tools.js";
 
@@ -75,7 +75,7 @@ export function createServerFactory(deps: ServerDeps): McpServerFactory {
       },
       // What this throws leaves as the SDK's one fixed refusal (-32602), before any handler of ours runs.
       requestState: {
-        verify: (text) => (asked.call ? { state: deps.states.open(text, bindingOf(asked)), digest: stateDigest(text) } : undefined),
+        verify: (text) => (asked.call ? deps.states.open(text, bindingOf(asked)) : undefined),
       },
     });
     server.onerror = (error) => deps.log.debug("mcp request refused", { request_id: asked.requestId, detail: error.message });
@@ -104,12 +104,12 @@ async function callTool(deps: ServerDeps, asked: Asked, ctx: ServerContext, era:
     });
   }
   // Legacy clients have no rounds: they are answered at once, whatever they send along.
-  const opened = era === "modern" ? ctx.mcpReq.requestState<OpenedState>() : undefined;
+  const opened = era === "modern" ? ctx.mcpReq.requestState<RoundState>() : undefined;
   const round: Round = {
     asker: { ...asked, tool: call.tool.name, argumentsDigest: call.argumentsDigest },
     binding: bindingOf(asked),
     tool: call.tool,
-    state: opened?.state ?? null,
+    state: opened ?? null,
     responses: ctx.mcpReq.inputResponses,
     can: capabilitiesOf(ctx),
     signal: ctx.mcpReq.signal,
@@ -118,17 +118,12 @@ async function callTool(deps: ServerDeps, asked: Asked, ctx: ServerContext, era:
   const one = {
     principal: asked.principal,
     checked: checked.call,
-    stateDigest: opened?.digest,
+    chain: opened?.chain,
     signal: round.signal,
     requestId: asked.requestId,
     traceId: asked.traceId,
   };
   return deps.elicitation.run(round, (answers) => tryOnce(deps, call.tool, { ...one, answers }));
-}
-
-interface OpenedState {
-  state: RoundState;
-  digest: string;
 }
 
 function tryOnce(deps: ServerDeps, tool: McpTool, one: Try): Promise<ToolCallOutcome> {

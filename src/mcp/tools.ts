@@ -20,7 +20,7 @@ export interface Try {
   principal: PersonPrincipal;
   checked: CheckedCall;
   answers: Record<string, Record<string, string>>;
-  stateDigest: string | undefined;
+  chain: string | undefined;
   signal: AbortSignal;
   requestId: string;
   traceId: string | undefined;

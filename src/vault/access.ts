@@ -21,6 +21,12 @@ export interface Access {
   clientFor(account: AccountRow, connector: Connector, options: { signal: AbortSignal; exemptOrigin: string | undefined }): Promise<ApiClient>;
 }
 
+interface Held {
+  credential: AccessCredential;
+  /** Of the row it was opened from. */
+  generation: number;
+}
+
 export interface AccessDeps {
   db: Database;
   clock: Clock;
@@ -34,9 +40,10 @@ export function createAccess(deps: AccessDeps): Access {
 
   return {
     async clientFor(start, connector, options) {
+      // The row as it was read, or as a refresh that was due left it; later refreshes change `account` alone.
       let account = start;
-      let credential: AccessCredential | null = null;
-      let refreshed = false;
+      let held: Promise<Held> | null = null;
+      let renewal: Promise<void> | null = null;
 
       if (refresher.isDue(account)) {
         const end = await guardUnreadable(account, () => refresher.refresh(account));
@@ -46,27 +53,42 @@ export function createAccess(deps: AccessDeps): Access {
         else if (end.kind === "unusable" || !stillGood) throw failureOf(end);
       }
 
+      const first = account;
       return { request };
 
       async function request(wanted: ApiRequest): Promise<ApiAnswer> {
         for (;;) {
-          credential ??= await guardUnreadable(account, () => box.openAccess(account));
-          if (!credential) throw new ProviderFailure("unauthorized", "no_credential");
-          const answer = await send(wanted, credential);
+          held ??= open(account);
+          const used = await held;
+          const answer = await send(wanted, used.credential);
           const refused = answer.status === 401 ? "token_rejected" : (connector.readsAuthFailure?.(answer.status, answer.json) ?? null);
           if (!refused) return checked(wanted, answer);
-          if (refreshed || !account.refreshSealed || refused === "revoked_at_provider") throw await refuse(refused);
-          // A refusal means that nothing was done: one refresh, one more send, also for a write.
-          refreshed = true;
-          const end = await guardUnreadable(account, () => refresher.refresh(account));
-          if (end.kind !== "fresh") throw failureOf(end);
-          account = end.account;
-          credential = null;
+          // A refusal means that nothing was done: one refresh, one more send, also for a write. Requests side by side share
+          // the one refresh, and a refusal of the token before it says nothing about the new one.
+          if (used.generation === first.generation && first.refreshSealed && refused !== "revoked_at_provider") {
+            renewal ??= renew();
+            await renewal;
+          } else {
+            throw await refuse(refused);
+          }
         }
       }
 
-      async function send(wanted: ApiRequest, held: AccessCredential, again = false): Promise<ApiAnswer> {
-        const outgoing = build(connector, wanted, held);
+      async function renew(): Promise<void> {
+        const end = await guardUnreadable(account, () => refresher.refresh(account));
+        if (end.kind !== "fresh") throw failureOf(end);
+        account = end.account;
+        held = null;
+      }
+
+      async function open(row: AccountRow): Promise<Held> {
+        const credential = await guardUnreadable(row, () => box.openAccess(row));
+        if (!credential) throw new ProviderFailure("unauthorized", "no_credential");
+        return { credential, generation: row.generation };
+      }
+
+      async function send(wanted: ApiRequest, credential: AccessCredential, again = false): Promise<ApiAnswer> {
+        const outgoing = build(connector, wanted, credential);
         let raw: EgressAnswer;
         try {
           raw = await egress.send({
@@ -84,7 +106,7 @@ export function createAccess(deps: AccessDeps): Access {
         const retryAfterMs = retryAfterOf(raw.headers["retry-after"], clock.now());
         if (raw.status === 429 && !again && retryAfterMs !== null && retryAfterMs <= WAIT_429_MS) {
           await clock.sleep(retryAfterMs, options.signal);
-          return send(wanted, held, true);
+          return send(wanted, credential, true);
         }
         return answerOf(raw);
       }

@@ -83,7 +83,7 @@ export function labelFrom(name: string | undefined): string {
 }
 
 function onceKeyOf(actor: Principal, identifier: Identifier, call: ToolCall, account: AccountRow): OnceKey | null {
-  const key = call.idempotencyKey !== undefined ? `key:${call.idempotencyKey}` : call.stateDigest !== undefined ? `state:${call.stateDigest}` : null;
+  const key = call.idempotencyKey !== undefined ? `key:${call.idempotencyKey}` : call.chain !== undefined ? `chain:${call.chain}` : null;
   if (key === null) return null;
   return { identifier: asIdentifier(identifier), clientId: clientIdOf(actor), tool: call.tool, accountId: account.id, key };
 }

@@ -135,8 +135,8 @@ export interface ToolCall {
   /** A label, else an upstream e-mail. Undefined: the only account there is. */
   account?: string | undefined;
   idempotencyKey?: string | undefined;
-  /** Digest of the requestState that this retry carries: the same state again gets the recorded result of a write. */
-  stateDigest?: string | undefined;
+  /** Names a call over all its rounds: whichever of its states comes back, a write runs once and its result is recorded. */
+  chain?: string | undefined;
   /** Answers to forms so far, by question key. */
   answers: Record<string, Record<string, string>>;
   signal: AbortSignal;

@@ -8,6 +8,7 @@ import type { Database } from "../db/client.js";
 import type { Log } from "../log.js";
 import type { Egress } from "../net/egress.js";
 import { createAccess } from "./access.js";
+import { appendAccountEvent } from "./accountEvents.js";
 import { createAccounts } from "./accounts.js";
 import { type Connections, createConnections } from "./connections.js";
 import { createConsent } from "./consent.js";
@@ -104,6 +105,13 @@ export function createVault(deps: VaultDeps): BuiltVault {
       byToken: async (token) => viewed(await book.byToken(token)),
       get: async (id) => viewed(await book.byId(id)),
       wait: settlement.wait,
+    },
+    events: {
+      elicitation: async (tx, event) => {
+        // An account that was purged meanwhile has no events any more.
+        const there = await tx.connectedAccount.findUnique({ where: { id: event.accountId }, select: { id: true } });
+        if (there) await appendAccountEvent(tx, event);
+      },
     },
     tools: { offered, execute: createExecute({ db, clock, access, onceOnly, targets, offered }) },
     sweep: createSweep({

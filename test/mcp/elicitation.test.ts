@@ -392,7 +392,7 @@ test("the state of a writing tool's retry names the call, so that it is done onc
   const again = await site.call("gmail_send_message", args, { requestState: stateOf(first), inputResponses: accept });
   assert.deepEqual(again.body.result.structuredContent, one.body.result.structuredContent);
   assert.equal(site.vault.ran.length, 1);
-  assert.match(String(site.vault.ran[0]?.call.stateDigest), /^[0-9a-f]{64}$/);
+  assert.match(String(site.vault.ran[0]?.call.chain), /^[\w-]{22}$/);
 });
 
 test("a grant that is dead at its first use is asked for once more, then told (LOOP-06)", async () => {

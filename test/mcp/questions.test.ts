@@ -22,12 +22,20 @@ const ASKER: Asker = {
   requestId: "req_1",
   traceId: "7a085853722dc6d2e0c9f0b1a2d3c4e5",
 };
+const told: [string, string, Record<string, string | null>][] = [];
+const TOLD = {
+  events: {
+    elicitation: async (_tx: unknown, event: { type: string; accountId: string; more: Record<string, string | null> }) => {
+      told.push([event.type, event.accountId, event.more]);
+    },
+  },
+};
 const QUESTION = { kind: "url" as const, key: "connect_gmail", round: 1, connectionName: "gmail", accountId: "ca_1", linkId: "lnk_1" };
 
 eachDatabase("questions", (open) => {
   test("asked, answered and settled stand in the row and in the audit, each once", async () => {
     const db = await open();
-    const book = createQuestionBook({ db, clock: systemClock });
+    const book = createQuestionBook({ db, clock: systemClock, vault: TOLD });
     const id = await book.asked(ASKER, QUESTION);
     await Promise.all([book.answered(ASKER, id, "accept"), book.answered(ASKER, id, "decline")]);
     await book.settled(ASKER, id, "not_connected", "awaiting_user");
@@ -49,6 +57,12 @@ eachDatabase("questions", (open) => {
       ],
       ["alice", "app", "/mcp", "summarize_inbox", "url", "connect_gmail", 1, "gmail", "ca_1", "lnk_1", "not_connected"],
     );
+    const about = { kind: "url", key: "connect_gmail", link_id: "lnk_1" };
+    assert.deepEqual(told.splice(0), [
+      ["elicitation.requested", "ca_1", about],
+      ["elicitation.answered", "ca_1", { ...about, action: row.answer }],
+      ["elicitation.settled", "ca_1", { ...about, outcome: "not_connected", reason: "awaiting_user" }],
+    ]);
     const audit = await db.prisma.auditEntry.findMany({ orderBy: { id: "asc" } });
     assert.deepEqual(
       audit.map((entry) => [entry.category, entry.action, entry.outcome, entry.reason, entry.linkId, entry.requestId, entry.traceId]),
@@ -64,6 +78,7 @@ eachDatabase("questions", (open) => {
     const db = await open();
     const book = createQuestionBook({
       clock: systemClock,
+      vault: TOLD,
       db: {
         transaction: (run) =>
           db.transaction((tx) =>

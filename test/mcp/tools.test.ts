@@ -89,7 +89,7 @@ test("account and idempotency_key go to the vault beside the arguments, never am
   await site.call("gmail_send_message", { to: ["a@b.test"], subject: "x", account: "work", idempotency_key: "k1" });
   const { args, call } = site.vault.ran[0] ?? {};
   assert.deepEqual(args, { to: ["a@b.test"], subject: "x" });
-  assert.deepEqual([call?.account, call?.idempotencyKey, call?.stateDigest], ["work", "k1", undefined]);
+  assert.deepEqual([call?.account, call?.idempotencyKey, call?.chain], ["work", "k1", undefined]);
 });
 
 test("nothing but the token names the person (URL-11)", async () => {

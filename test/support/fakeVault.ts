@@ -153,6 +153,7 @@ export function createFakeVault(): FakeVault {
     },
     tools: { offered: unused, execute: unused },
     sweep: async () => {},
+    events: { elicitation: async () => {} },
     close: async () => {},
   };
   return fake;

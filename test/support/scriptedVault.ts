@@ -170,6 +170,7 @@ export class ScriptedVault {
         offered: async () => this.offered,
         execute: async (_actor, identifier, call) => this.#execute(identifier, call),
       },
+      events: { elicitation: async () => {} },
       sweep: unused,
       close: unused,
     };
@@ -262,7 +263,7 @@ export class ScriptedVault {
     }
     const lacksScope = account?.status === "ACTIVE" && offer.tool.scopes.some((scope) => !account.scopes.includes(scope));
     if (account?.status !== "ACTIVE" || lacksScope) return this.#needs(offer, account, call.account, lacksScope);
-    const once = call.stateDigest === undefined || offer.tool.effect === "read" ? null : `${identifier} ${call.tool} ${call.stateDigest}`;
+    const once = call.chain === undefined || offer.tool.effect === "read" ? null : `${identifier} ${call.tool} ${call.chain}`;
     const recorded = once === null ? undefined : this.#recorded.get(once);
     if (recorded) return recorded;
     const outcome = await this.#run(offer, account, call);
