@@ -2,12 +2,14 @@
 // Order matters in two places: the authorization server comes before any body parser, and pages come last.
 import { createServer, type Server } from "node:http";
 import express, { type Express } from "express";
+import { createAdminPages } from "./admin/admin.js";
 import { accountRoutes } from "./api/accounts.js";
 import { connectionRoutes } from "./api/connections.js";
 import { eventRoutes } from "./api/events.js";
 import { peopleRoutes } from "./api/people.js";
 import { createApiRouter } from "./api/routes.js";
 import { toolRoutes } from "./api/tools.js";
+import { listAudit } from "./audit/read.js";
 import { createAuthorizationServer, issuerOf } from "./authorization/server.js";
 import type { Clock } from "./clock.js";
 import type { Settings } from "./config/settings.js";
@@ -24,6 +26,7 @@ import { createRenderer } from "./http/render.js";
 import { createSessions, csrfToken, currentPerson, requirePerson } from "./http/session.js";
 import { createApiKeys } from "./identity/apiKeys.js";
 import { ensureCliKey } from "./identity/cliKey.js";
+import { createPeople } from "./identity/people.js";
 import { createSessionTokens } from "./identity/sessionTokens.js";
 import { createSigningKeys } from "./identity/signingKeys.js";
 import { sweepIdentity } from "./identity/sweep.js";
@@ -190,6 +193,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     app.use(createSignInPages({ users, sessions, render, apps: authorization }));
     app.use(createConnectPages(pageDeps));
     app.use(createConnectionsPages(pageDeps));
+    app.use(createAdminPages({ ...pageDeps, registry, people: createPeople({ db }), audit: (filter) => listAudit(db.prisma, filter) }));
     app.use(createHomePage(pageDeps));
     app.use(notFound);
     app.use(pageErrors(log, render));
