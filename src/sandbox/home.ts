@@ -56,8 +56,12 @@ export function homeEndpoints(deps: HomeDeps): Endpoint[] {
 <span>${person.name}, ${person.role.toLowerCase()}<small>${address(person.email)}</small></span></li>`,
       )}</ul>
 <h2>What was allowed to Outband</h2>
-${grants.length > 0 ? html`${grants}` : html`<p class="muted">Nothing at the moment.</p>`}
-<p class="muted">"Take back" does what removing an app does in a Google or Slack account: its tokens stop working at once.</p>`,
+${
+  grants.length > 0
+    ? html`${grants}
+<p class="muted">"Take back" does what removing an app does in a Google or Slack account: its tokens stop working at once.</p>`
+    : html`<p class="muted">Nothing at the moment.</p>`
+}`,
     });
   }
 

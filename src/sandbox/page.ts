@@ -22,19 +22,17 @@ export interface Page {
   lead?: Html;
   body: Html;
   status?: number;
-  /** Origins that a form of this page may lead to by a redirect. */
-  formTargets?: readonly string[];
+  /** A form of this page leads back to the program, and from there wherever the program sends the browser on. */
+  leadsBack?: true;
 }
 
-/** No script, no frame, no third party. `form-action` also governs the redirect after a POST, so the way back is named there. */
-function contentPolicy(formTargets: readonly string[]): string {
-  return [
-    "default-src 'none'",
-    "style-src 'self'",
-    `form-action ${["'self'", ...formTargets].join(" ")}`,
-    "frame-ancestors 'none'",
-    "base-uri 'none'",
-  ].join("; ");
+/**
+ * No script, no frame, no third party. Browsers hold `form-action` against every redirect that follows a POST, and the program
+ * may send the browser on to an application's page that is not known here: so any web address where the page leads back.
+ */
+function contentPolicy(leadsBack: boolean): string {
+  const targets = leadsBack ? "'self' http: https:" : "'self'";
+  return `default-src 'none'; style-src 'self'; form-action ${targets}; frame-ancestors 'none'; base-uri 'none'`;
 }
 
 export function sendPage(res: Response, page: Page): Response {
@@ -42,7 +40,7 @@ export function sendPage(res: Response, page: Page): Response {
   res.set({
     "Content-Type": "text/html; charset=utf-8",
     "Cache-Control": "no-store",
-    "Content-Security-Policy": contentPolicy(page.formTargets ?? []),
+    "Content-Security-Policy": contentPolicy(page.leadsBack ?? false),
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",

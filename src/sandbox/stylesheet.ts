@@ -23,7 +23,7 @@ body {
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; overflow-wrap: anywhere;
 }
 .banner {
-  margin: 0; text-wrap: balance; padding: .6rem 1rem; text-align: center; background: var(--banner); color: var(--on-banner);
+  margin: 0; text-wrap: balance; font-size: .9rem; padding: .6rem .75rem; text-align: center; background: var(--banner); color: var(--on-banner);
   border-bottom: 2px dashed var(--banner-line);
 }
 .card { max-width: 30rem; margin: 0 auto; padding: 1.5rem 1.25rem 1.75rem; background: var(--card); }
@@ -85,6 +85,7 @@ button.link { padding: 0; border: 0; background: none; color: var(--accent); fon
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 .foot { max-width: 30rem; margin: 0 auto; padding: 1rem 1.25rem 2rem; color: var(--muted); font-size: .85rem; text-align: center; text-wrap: balance; }
 @media (min-width: 34rem) {
+  .banner { font-size: 1rem; }
   .card { margin-top: 2.5rem; padding: 2.25rem 2.5rem; border: 1px solid var(--line); border-radius: 1.1rem; }
   .actions { flex-direction: row; }
   button.act { width: auto; min-width: 7.5rem; }

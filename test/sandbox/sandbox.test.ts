@@ -1,10 +1,10 @@
 // The sandbox as a whole: loopback and its own names only, marked on every page, nothing lost or readable on the disk.
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { before, test } from "node:test";
+import { after, before, test } from "node:test";
 import type { Sandbox } from "../../src/sandbox/sandbox.js";
 import { startSandbox } from "../../src/sandbox/sandbox.js";
 import { systemClock } from "../../src/clock.js";
@@ -33,8 +33,15 @@ before(async () => {
   sandbox = await openSandboxForTests();
 });
 
+const directories: string[] = [];
+after(async () => {
+  for (const folder of directories) await rm(folder, { recursive: true, force: true });
+});
+
 async function directory(): Promise<string> {
-  return mkdtemp(join(tmpdir(), "sandbox-test-"));
+  const folder = await mkdtemp(join(tmpdir(), "sandbox-test-"));
+  directories.push(folder);
+  return folder;
 }
 
 function statusFor(host: string): Promise<number> {

@@ -173,7 +173,7 @@ export function authorizeEndpoints(
         const id = requests.put(request);
         const hinted = request.loginHint === null ? undefined : personByHint(request.loginHint);
         if (hinted && !request.prompt.includes("select_account")) return goOn(res, id, request, hinted);
-        return sendChooser(res, { id, returnTo: publicUrl() });
+        return sendChooser(res, { id });
       },
     },
     {
@@ -184,7 +184,7 @@ export function authorizeEndpoints(
         if (!open) return res;
         const person = personBySub(open.form.get("person") ?? "");
         // No person named: "use another account" on the consent page.
-        if (!person) return sendChooser(res, { id: open.id, returnTo: publicUrl() });
+        if (!person) return sendChooser(res, { id: open.id });
         return goOn(res, open.id, open.request, person);
       },
     },
@@ -195,7 +195,7 @@ export function authorizeEndpoints(
         const open = openRequest(req, res);
         if (!open) return res;
         const { request, form } = open;
-        if (!request.person) return sendChooser(res, { id: open.id, returnTo: publicUrl() });
+        if (!request.person) return sendChooser(res, { id: open.id });
         const ticked = form.all("scope");
         const scopes = request.scopes.filter((scope) => googleScope(scope)?.signIn || ticked.includes(scope));
         if (form.get("decision") === "allow" && scopes.length > 0) return sendCode(res, request, request.person, scopes, true);

@@ -5,7 +5,7 @@ import { sendPage } from "../page.js";
 import { initialsOf, PEOPLE, type PracticePerson } from "../people.js";
 import { type GoogleScope, googleScope } from "./scopes.js";
 
-export function sendChooser(res: Response, data: { id: string; returnTo: string }): Response {
+export function sendChooser(res: Response, data: { id: string }): Response {
   const people = PEOPLE.map(
     (person) => html`<li><button class="person" name="person" value="${person.sub}">
 <span class="face" aria-hidden="true">${initialsOf(person)}</span>
@@ -21,7 +21,7 @@ export function sendChooser(res: Response, data: { id: string; returnTo: string 
 <ul class="plain">${people}</ul>
 </form>
 <p class="muted">Both people are invented. There is no password.</p>`,
-    formTargets: [data.returnTo],
+    leadsBack: true,
   });
 }
 
@@ -66,6 +66,6 @@ ${choices.map(
 <button class="act" name="decision" value="deny">Deny</button>
 </div>
 </form>`,
-    formTargets: [data.returnTo],
+    leadsBack: true,
   });
 }

@@ -29,7 +29,7 @@ const OPERATORS: Record<string, (value: string) => Predicate> = {
   from: (value) => (message) => has(message.from, value),
   to: (value) => (message) => has(message.to, value),
   subject: (value) => (message) => has(message.subject, value),
-  is: (value) => (message) => IS[value.toLowerCase()]?.(message) ?? false,
+  is: (value) => (message) => Object.hasOwn(IS, value.toLowerCase()) && (IS[value.toLowerCase()]?.(message) ?? false),
   in: (value) => (message) => value.toLowerCase() === "anywhere" || hasLabel(message, value),
   label: (value) => (message) => hasLabel(message, value),
   category: (value) => (message) => message.labelIds.includes(`CATEGORY_${value.toUpperCase()}`),

@@ -61,7 +61,7 @@ ${botScopes.length > 0 && html`<h2>What the app may do as itself</h2><ul class="
 <button class="act" name="decision" value="cancel">Cancel</button>
 </div>
 </form>`,
-    formTargets: [data.returnTo],
+    leadsBack: true,
   });
 }
 

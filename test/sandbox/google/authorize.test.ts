@@ -74,7 +74,7 @@ test("Deny goes back with access_denied, state and iss, and without a code", asy
 
 test("login_hint chooses the person; prompt=select_account asks all the same", async () => {
   const hinted = await fetch(googleUrl(sandbox, { login_hint: "Tomas.Okafor@harbourlight.example", prompt: "consent" }));
-  assert.match(await hinted.text(), /tomas\.okafor@harbourlight\.example[\s\S]*Allow/);
+  assert.match(await hinted.text(), /tomas\.okafor@<wbr>harbourlight\.example[\s\S]*Allow/);
   const asked = await fetch(googleUrl(sandbox, { login_hint: "tomas.okafor@harbourlight.example", prompt: "select_account" }));
   assert.match(await asked.text(), /Choose a practice account/);
 });

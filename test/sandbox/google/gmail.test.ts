@@ -135,6 +135,9 @@ test("search knows words, phrases, senders, labels, negation, age and message id
   assert.equal((await find("newer_than:1d from:noor")).length, 1);
   assert.deepEqual(await find("rfc822msgid:<delivery-slot@mail.harbourlight.example>"), await find("from:noor"));
   assert.deepEqual(await find("rfc822msgid:nobody@nowhere.example"), []);
+  for (const odd of ["is:__proto__", "is:constructor", "constructor:x", "__proto__:x", 'from:"', "newer_than:9z", "after:never"]) {
+    assert.deepEqual(await find(odd), [], odd);
+  }
   assert.equal((await gmail(sandbox, mara.access_token, "/messages?q=rfc822msgid:nobody@nowhere.example")).body.messages, undefined);
 });
 
