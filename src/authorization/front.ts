@@ -10,6 +10,8 @@ import { DEFAULT_SCOPE } from "./scopes.js";
 export const REGISTRATIONS: Limit = { triesMax: 100, windowS: 3_600 };
 /** A token lasts ten minutes: a thousand agents behind one address still have room. */
 export const TOKEN_REQUESTS: Limit = { triesMax: 600, windowS: 60 };
+/** Anybody may begin an authorization, and each beginning is kept for an hour. */
+export const AUTHORIZATIONS: Limit = { triesMax: 300, windowS: 300 };
 
 /** oidc-provider builds its URLs from these headers. */
 export function pinHost(publicUrl: string): RequestHandler {
@@ -47,12 +49,20 @@ export function cors(allowedOrigins: readonly string[]): RequestHandler {
 export function limitBy(deps: { db: Pick<Database, "query"> }, name: string, limit: Limit): RequestHandler {
   const limiter = createLimiter(deps, name, limit);
   return async (req, res, next) => {
-    if (req.method !== "POST") return next();
     const retryAfterS = await limiter.count(addressKey(req.ip));
     if (retryAfterS === 0) return next();
     res.setHeader("Retry-After", String(retryAfterS));
     res.setHeader("Cache-Control", "no-store");
     res.status(429).json({ error: "temporarily_unavailable", error_description: "Too many requests. Try again later." });
+  };
+}
+
+/** The same for people, who read pages. */
+export function limitPagesBy(deps: { db: Pick<Database, "query"> }, name: string, limit: Limit): RequestHandler {
+  const limiter = createLimiter(deps, name, limit);
+  return async (req, _res, next) => {
+    const retryAfterS = await limiter.count(addressKey(req.ip));
+    next(retryAfterS === 0 ? undefined : new OutbandError("rate_limited", { reason: name, retryAfterS }));
   };
 }
 

@@ -6,7 +6,7 @@ import type { Renderer } from "../http/render.js";
 import { currentPerson, type Sessions } from "../http/session.js";
 import { createApprovals, type ApprovedApp } from "./approvals.js";
 import { createConfiguration, ROUTES, type ConfigurationDeps } from "./configuration.js";
-import { cors, limitBy, pinHost, prepareAuthorization, REGISTRATIONS, TOKEN_REQUESTS } from "./front.js";
+import { AUTHORIZATIONS, cors, limitBy, limitPagesBy, pinHost, prepareAuthorization, REGISTRATIONS, TOKEN_REQUESTS } from "./front.js";
 import { createInteractions } from "./interactions.js";
 import { Provider, type ErrorOut, type KoaContextWithOIDC } from "./oidcProvider.js";
 import { sweepRecords } from "./sweep.js";
@@ -96,7 +96,7 @@ function createRouter(deps: AuthorizationDeps, provider: Provider): Router {
   router.use(["/oauth/.well-known", `/oauth${ROUTES.token}`, `/oauth${ROUTES.registration}`, `/oauth${ROUTES.revocation}`, `/oauth${ROUTES.jwks}`], open);
   router.post(`/oauth${ROUTES.registration}`, limitBy(deps, "client_registration", REGISTRATIONS));
   router.post(`/oauth${ROUTES.token}`, limitBy(deps, "token_request", TOKEN_REQUESTS));
-  router.get(`/oauth${ROUTES.authorization}`, ...middleware, prepareAuthorization);
+  router.get(`/oauth${ROUTES.authorization}`, limitPagesBy(deps, "authorization", AUTHORIZATIONS), ...middleware, prepareAuthorization);
   router.get(`/oauth${ROUTES.authorization}/:uid`, ...middleware);
   router.get("/oauth/interaction/:uid", ...middleware, show);
   router.post("/oauth/interaction/:uid", ...middleware, express.urlencoded({ extended: false, limit: FORM_BYTES_MAX }), csrfGuard, answer);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { request as httpRequest } from "node:http";
 import { after, before, test } from "node:test";
-import { REGISTRATIONS, TOKEN_REQUESTS } from "../../src/authorization/front.js";
+import { AUTHORIZATIONS, REGISTRATIONS, TOKEN_REQUESTS } from "../../src/authorization/front.js";
 import { hashToken } from "../../src/crypto/tokens.js";
 import type { Database } from "../../src/db/client.js";
 import { addressKey } from "../../src/http/limiter.js";
@@ -71,19 +71,23 @@ eachDatabase("before the authorization server", (open) => {
     }
   });
 
-  test("registrations and token requests are limited per address, with a time to come back", async () => {
+  test("registrations, token requests and authorizations are limited per address, with a time to come back", async () => {
     const fill = { name: "test_fill_limit", text: "INSERT INTO rate_limit SELECT $1, $2::int, $3::bigint ON CONFLICT (key) DO UPDATE SET points = $2::int" };
     // Which of the loopback addresses the client used is the machine's choice.
     for (const address of ["127.0.0.1", "::1", "::ffff:127.0.0.1"]) {
       const key = hashToken(addressKey(address));
       await db.query(fill, [`client_registration:${key}`, REGISTRATIONS.triesMax, Date.now() + 60_000]);
       await db.query(fill, [`token_request:${key}`, TOKEN_REQUESTS.triesMax, Date.now() + 60_000]);
+      await db.query(fill, [`authorization:${key}`, AUTHORIZATIONS.triesMax, Date.now() + 60_000]);
     }
     for (const answer of [await register(site.origin), await token(site.origin, { grant_type: "refresh_token" })]) {
       assert.equal(answer.status, 429);
       assert.ok(Number(answer.headers.get("retry-after")) > 0);
       assert.equal(answer.body.error, "temporarily_unavailable");
     }
+    const page = await site.browser().get("/oauth/authorize?client_id=x");
+    assert.equal(page.status, 429);
+    assert.ok(Number(page.headers.get("retry-after")) > 0);
     assert.equal((await json(`${site.origin}/.well-known/oauth-authorization-server/oauth`)).status, 200);
     await db.prisma.rateLimit.deleteMany();
   });

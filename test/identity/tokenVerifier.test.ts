@@ -186,7 +186,10 @@ eachDatabase("tokens", (open) => {
     assert.equal(new Set(started.map((instance) => instance.current().kid)).size, 1);
     const row = await db.prisma.signingKey.findFirstOrThrow();
     assert.equal(await db.prisma.signingKey.count(), 1);
-    const { d } = started[0]?.current().privateJwk as { d: string };
+    const [first] = started;
+    assert.ok(first && first.current().kid !== keys.current().kid);
+    const d = String(first.current().privateJwk.d);
+    assert.equal(d.length, 43);
     assert.ok(!Buffer.from(row.privateSealed).toString("latin1").includes(d));
     assert.ok(!JSON.stringify(row.publicJwk).includes(d));
     await importJWK(row.publicJwk as never, "ES256");
