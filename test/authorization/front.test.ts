@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { request as httpRequest } from "node:http";
+import { createServer, type AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import { AUTHORIZATIONS, REGISTRATIONS, TOKEN_REQUESTS } from "../../src/authorization/front.js";
+import { systemClock } from "../../src/clock.js";
 import { hashToken } from "../../src/crypto/tokens.js";
 import type { Database } from "../../src/db/client.js";
 import { addressKey } from "../../src/http/limiter.js";
+import { createEgress } from "../../src/net/egress.js";
 import { eachDatabase } from "../support/database.js";
 import { openIdentitySite, type IdentitySite } from "../support/identitySite.js";
-import { json, refresh, register, registered, token, tokensFor } from "../support/oauthClient.js";
+import { attempt, json, refresh, register, registered, token, tokensFor } from "../support/oauthClient.js";
 
 const ALLOWED = "https://browser-client.example";
 
@@ -121,6 +124,32 @@ eachDatabase("the library", (open) => {
       Object.assign(console, before);
     }
     assert.deepEqual(said, []);
+  });
+
+  test("AS-05: a client id that points into this machine or its network is not fetched", async () => {
+    let connections = 0;
+    const trap = createServer((socket) => {
+      connections++;
+      socket.destroy();
+    });
+    await new Promise<void>((resolve) => trap.listen(0, "::", resolve));
+    const { port } = trap.address() as AddressInfo;
+    const egress = createEgress({ allowPrivateNetwork: [], clock: systemClock });
+    const site = await openIdentitySite({ db: await open(), egress });
+    try {
+      for (const host of ["localhost", "127.0.0.1", "[::1]", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "0.0.0.0"]) {
+        const id = `https://${host}:${port}/client.json`;
+        const page = await site.browser().get(attempt(site.origin, { id, redirectUri: "https://client.example/cb" }).url);
+        assert.equal(page.status, 400, host);
+      }
+      const metadata = attempt(site.origin, { id: "https://169.254.169.254/latest/meta-data", redirectUri: "https://client.example/cb" });
+      assert.equal((await site.browser().get(metadata.url)).status, 400);
+      assert.equal(connections, 0);
+    } finally {
+      await site.close();
+      await egress.close();
+      trap.close();
+    }
   });
 
   test("behind https its cookies are Secure, and the session's has the __Host- name", async () => {

@@ -20,6 +20,7 @@ import { createSigningKeys, type SigningKeys } from "../../src/identity/signingK
 import { createTokenVerifier, type TokenVerifier } from "../../src/identity/tokenVerifier.js";
 import { createUsers, type User, type Users } from "../../src/identity/users.js";
 import { createLog } from "../../src/log.js";
+import type { Egress } from "../../src/net/egress.js";
 import { createSignInPages } from "../../src/pages/signIn.js";
 import { createBrowser, type Browser, type Page } from "./browser.js";
 
@@ -55,6 +56,8 @@ export interface SiteOptions {
   adminKey?: Secret;
   /** Answers to fetches of client metadata documents, by URL. */
   documents?: Map<string, unknown>;
+  /** The real way out instead of `documents`. */
+  egress?: Pick<Egress, "fetchFor">;
 }
 
 export async function openIdentitySite(options: SiteOptions): Promise<IdentitySite> {
@@ -88,7 +91,7 @@ export async function openIdentitySite(options: SiteOptions): Promise<IdentitySi
     ring,
     clock,
     log,
-    egress: { fetchFor: () => documentFetch(options.documents ?? new Map()) },
+    egress: options.egress ?? { fetchFor: () => documentFetch(options.documents ?? new Map()) },
     keys,
     users,
     sessions,
