@@ -5,7 +5,7 @@ import { OutbandError } from "../errors.js";
 import type { AccountView } from "../vault/types.js";
 import { auditRows, subOf } from "./audit.js";
 import { type AdminDeps, actorOf, adminsOnly, changing, doneOf, formValues, pathText, queryText, seeOther, showScreen, withQuery } from "./page.js";
-import { isStatus, labelWords, personWords, reasonWords, scopeWords, STATUSES, upstreamName } from "./words.js";
+import { isStatus, labelWords, personWords, reasonWords, remedyWords, scopeWords, STATUSES, upstreamName } from "./words.js";
 
 const PAGE_ROWS = 50;
 const AUDIT_ROWS = 20;
@@ -114,6 +114,7 @@ function accountWords(account: AccountView) {
     status: account.status,
     words: STATUSES[account.status],
     reason: reasonWords(account.statusReason, account.connectionTitle),
+    remedy: remedyWords(account),
     reasonCode: account.statusReason,
     upstream: upstreamName(account),
     external: account.external,

@@ -2,7 +2,7 @@
 import type { Connector } from "../connectors/connector.js";
 import type { AccountTally } from "../vault/front.js";
 import type { AccountStatus, ConnectionView } from "../vault/types.js";
-import { reasonWords, STATUS_NAMES, STATUSES, type StatusWords, type Tone } from "./words.js";
+import { reasonWords, remedyWords, STATUS_NAMES, STATUSES, type StatusWords, type Tone } from "./words.js";
 
 export interface Gap {
   /** For a badge. */
@@ -19,7 +19,7 @@ export function gapsOf(connection: ConnectionView, connector: Connector, publicU
   if (method.kind !== "oauth") return [];
   const gaps: Gap[] = [];
   if (!connection.clientId) gaps.push({ short: "no client id", sentence: "There is no client id yet. Register an app at the provider with the redirect URI, then put its client id and secret in here." });
-  if (method.tokenAuth !== "none" && !connection.hasClientSecret) gaps.push({ short: "no client secret", sentence: "There is no client secret yet." });
+  else if (method.tokenAuth !== "none" && !connection.hasClientSecret) gaps.push({ short: "no client secret", sentence: "There is no client secret yet: put in the one that the provider gave with the client id." });
   if (needsHttps(connection, publicUrl)) gaps.push(httpsGap(connector.title, publicUrl));
   return gaps;
 }
@@ -47,15 +47,17 @@ export function attentionOf(connections: readonly { view: ConnectionView; connec
   const found: Attention[] = [];
   for (const { view, connector } of connections) {
     const href = `/admin/connections/${view.name}`;
-    for (const gap of view.enabled ? gapsOf(view, connector, publicUrl) : []) {
-      found.push({ tone: "warn", title: `${view.title}: ${gap.short}`, sentence: gap.sentence, href, link: "Open the connection" });
+    const gaps = view.enabled ? gapsOf(view, connector, publicUrl) : [];
+    if (gaps.length > 0) {
+      const title = `${view.title}: ${gaps.map(({ short }) => short).join(", ")}`;
+      found.push({ tone: "warn", title, sentence: gaps.map(({ sentence }) => sentence).join(" "), href, link: "Open the connection" });
     }
     for (const { count, statusReason } of tally.filter(({ connectionName, status }) => connectionName === view.name && status === "ERROR")) {
       const accounts = count === 1 ? "1 account is" : `${count} accounts are`;
       found.push({
         tone: "bad",
         title: `${view.title}: ${accounts} out of order`,
-        sentence: reasonWords(statusReason, view.title) ?? "Something is wrong that is not the person's doing.",
+        sentence: [reasonWords(statusReason, view.title) ?? "Something is wrong that is not the person's doing.", remedyWords({ status: "ERROR", statusReason })].join(" "),
         href: `/admin/accounts?connection=${view.name}&status=ERROR`,
         link: count === 1 ? "See the account" : "See the accounts",
       });

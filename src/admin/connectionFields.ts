@@ -35,7 +35,7 @@ export interface Section {
   folded: boolean;
 }
 
-const ENDPOINT_WORDS: Readonly<Record<EndpointName, { title: string; hint: string | null }>> = {
+export const ENDPOINT_WORDS: Readonly<Record<EndpointName, { title: string; hint: string | null }>> = {
   issuer: { title: "Issuer", hint: "The provider's OpenID Connect or OAuth issuer. The other addresses are then read from its own description." },
   authorization: { title: "Authorization endpoint", hint: "Where the person is sent to agree." },
   token: { title: "Token endpoint", hint: null },
@@ -55,7 +55,7 @@ export function sectionsOf(spec: FormSpec, values: Values, problems: Problems): 
     return { ...made, folded: made.folded && made.fields.every(({ problem }) => problem === null) };
   };
 
-  const sections = [section("name", "Name", { fields: nameFields(spec, field) })];
+  const sections = [section("name", "Name and title", { fields: nameFields(spec, field) })];
   if (takesClient(spec)) sections.push(section("client", "Client at the provider", { fields: clientFields(before, field) }));
   if (connector.method.kind === "oauth") sections.push(section("scopes", "Permissions", scopeSection(spec, values, field)));
   if (takesEndpoints(spec)) {
@@ -72,12 +72,15 @@ export function sectionsOf(spec: FormSpec, values: Values, problems: Problems): 
   return sections;
 }
 
+/** It is part of the redirect URI and of tool names: there is no renaming. */
+const NAME_HINT = "What agents call it: small letters, digits, _ and -. It cannot be changed later.";
+
 type MakeField = (name: string, title: string, more?: Partial<Field>) => Field;
 
 function nameFields({ connector, before }: FormSpec, field: MakeField): Field[] {
   const title = field("title", "Title", { hint: "What people read on the pages.", placeholder: connector.title });
   if (before !== null) return [title];
-  return [field("name", "Name", { required: true, hint: "What agents call it: small letters, digits, _ and -. It stays; it is part of the redirect URI." }), title];
+  return [field("name", "Name", { required: true, hint: NAME_HINT }), title];
 }
 
 function clientFields(before: ConnectionView | null, field: MakeField): Field[] {

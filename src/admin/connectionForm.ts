@@ -39,7 +39,7 @@ export function connectionForms(deps: AdminDeps): Router {
   router.post("/admin/new-connection/:connector", ...changing(session), async (req, res) => {
     const spec = newSpec(req);
     const values = formValues(req);
-    const { name, change, problems } = readForm(values, spec);
+    const { name, change, problems } = readForm(values, spec, registry.check);
     if (problems.size > 0) return showForm(req, res, spec, values, problems);
     try {
       const made = await vault.connections.create(actorOf(session, req), { ...change, name, connector: spec.connector.name });
@@ -58,7 +58,7 @@ export function connectionForms(deps: AdminDeps): Router {
     const spec = await oldSpec(req);
     const values = formValues(req);
     const { before } = spec;
-    const { change, problems } = readForm(values, spec);
+    const { change, problems } = readForm(values, spec, registry.check);
     const isReset = values["reset"] === "1";
     if (problems.size > 0) return showForm(req, res, spec, values, problems);
     if (values["seen"] !== stampOf(before)) return showForm(req, res, spec, values, SEEN_OLD);

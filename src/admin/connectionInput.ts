@@ -2,6 +2,7 @@
 // Must never happen: the client secret among the values that a page is filled with again.
 import type { Connector, EndpointName } from "../connectors/connector.js";
 import { cleanField } from "../connectors/methods/apiKey.js";
+import type { Registry } from "../connectors/registry.js";
 import type { ConnectionInput } from "../vault/front.js";
 import type { ConnectionView } from "../vault/types.js";
 import { printable } from "./page.js";
@@ -12,6 +13,8 @@ export type Values = Readonly<Record<string, string>>;
 export type Problems = ReadonlyMap<string, string>;
 
 export const ENDPOINTS: readonly EndpointName[] = ["issuer", "authorization", "token", "revocation", "userinfo", "jwks", "api"];
+/** Contract, section 1. */
+const NAME = /^[a-z][a-z0-9_-]{0,31}$/;
 const TITLE_CHARACTERS_MAX = 80;
 const CLIENT_ID_CHARACTERS_MAX = 512;
 const CLIENT_SECRET_CHARACTERS_MAX = 4_096;
@@ -46,11 +49,14 @@ export interface ReadForm {
   problems: Problems;
 }
 
-export function readForm(values: Values, spec: FormSpec): ReadForm {
+/** `check` is the registry's: with it, every problem is told at once, those that keep the form from the vault included. */
+export function readForm(values: Values, spec: FormSpec, check: Registry["check"]): ReadForm {
   const problems = new Map<string, string>();
   const { before, connector } = spec;
   const text = (name: string): string => printable(values[name] ?? "").trim();
 
+  const name = text("name");
+  if (before === null && !NAME.test(name)) problems.set("name", "Small letters, digits, _ and -, starting with a letter, 32 at most.");
   const title = text("title");
   if (title.length > TITLE_CHARACTERS_MAX) problems.set("title", `At most ${TITLE_CHARACTERS_MAX} characters.`);
   if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(title)) problems.set("title", "There is a character here that cannot be seen. Type the title again.");
@@ -59,7 +65,11 @@ export function readForm(values: Values, spec: FormSpec): ReadForm {
   if (takesEndpoints(spec)) wanted.endpoints = endpointsFrom(values, spec);
   if (takesClient(spec)) Object.assign(wanted, clientOf(values, spec, problems));
 
-  return { name: text("name"), change: before === null ? wanted : differing(wanted, before), problems };
+  if (problems.size > 0) {
+    const shape = { connector: connector.name, endpoints: wanted.endpoints ?? before?.endpoints ?? {}, settings: wanted.settings ?? {}, scopes: wanted.scopes ?? [] };
+    for (const [field, message] of fieldProblems(check(shape), values, spec)) if (!problems.has(field)) problems.set(field, message);
+  }
+  return { name, change: before === null ? wanted : differing(wanted, before), problems };
 }
 
 function clientOf(values: Values, { before }: FormSpec, problems: Map<string, string>): Change {

@@ -5,7 +5,9 @@ import { OutbandError } from "../errors.js";
 import type { AccountTally } from "../vault/front.js";
 import type { ConnectionView } from "../vault/types.js";
 import { countsOf, gapsOf } from "./attention.js";
+import { ENDPOINT_WORDS } from "./connectionFields.js";
 import { connectionForms } from "./connectionForm.js";
+import { ENDPOINTS } from "./connectionInput.js";
 import { type AdminDeps, actorOf, adminsOnly, changing, doneOf, formValues, pathText, seeOther, showScreen } from "./page.js";
 import { scopeWords } from "./words.js";
 
@@ -49,6 +51,7 @@ export function connectionScreens(deps: AdminDeps): Router {
       counts: countsOf(tally),
       scopes: scopeWords(view.scopes, connector),
       always: connector.scopes.filter(({ required }) => required),
+      endpoints: ENDPOINTS.flatMap((name) => (view.endpoints[name] === undefined ? [] : [{ title: ENDPOINT_WORDS[name].title, url: view.endpoints[name] }])),
       settings: Object.keys(view.settings).length === 0 ? null : JSON.stringify(view.settings, null, 2),
       done: doneOf(req, DONE),
     });
@@ -66,12 +69,13 @@ export function connectionScreens(deps: AdminDeps): Router {
   router.post("/admin/connections/:name/delete", ...changing(session), async (req, res) => {
     const view = await need(req);
     const { typed = "", accounts = "" } = formValues(req);
-    const isCounted = accounts !== "" && accounts !== "0";
+    const isCounted = accounts !== "0";
+    if (accounts !== String(total(await vault.accounts.tally(), view))) return showDelete(req, res, view, { status: 409, problem: null });
     if (isCounted && typed.trim() !== view.name) return showDelete(req, res, view, { status: 400, problem: "This is not the name of the connection. Nothing was deleted." });
     try {
       await vault.connections.remove(actorOf(session, req), view.name, { disconnect: isCounted });
     } catch (thrown) {
-      // Somebody connected since the page was shown, and it spoke of no account.
+      // Somebody connected at this very moment.
       if (thrown instanceof OutbandError && thrown.code === "connection_in_use") return showDelete(req, res, view, { status: 409, problem: null });
       throw thrown;
     }
@@ -81,15 +85,16 @@ export function connectionScreens(deps: AdminDeps): Router {
   return router;
 
   async function showDelete(req: Request, res: Response, view: ConnectionView, wrong: { status: number; problem: string | null } = { status: 200, problem: null }): Promise<void> {
-    const counts = countsOf(of(await vault.accounts.tally(), view));
+    const tally = await vault.accounts.tally();
     showScreen(deps, req, res, {
       view: "connectionDelete",
       tab: "connections",
       title: `Delete ${view.title}`,
       status: wrong.status,
       connection: { ...connectionWords(view), origin: view.origin },
-      accounts: counts.reduce((sum, { count }) => sum + count, 0),
-      connected: counts.find(({ status }) => status === "ACTIVE")?.count ?? 0,
+      accounts: total(tally, view),
+      connected: total(tally.filter(({ status }) => status === "ACTIVE"), view),
+      changed: wrong.status === 409,
       problem: wrong.problem,
     });
   }
@@ -105,6 +110,10 @@ export function connectionScreens(deps: AdminDeps): Router {
     const { name, title, enabled, sandbox } = view;
     return { name, title, enabled, sandbox, connector: view.connector, connectorTitle: connector.title, gaps: gapsOf(view, connector, publicUrl) };
   }
+}
+
+function total(tally: readonly AccountTally[], view: ConnectionView): number {
+  return of(tally, view).reduce((sum, { count }) => sum + count, 0);
 }
 
 function of(tally: readonly AccountTally[], view: ConnectionView): AccountTally[] {

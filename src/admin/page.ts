@@ -22,7 +22,7 @@ export interface AdminSession {
 
 export interface AdminDeps {
   vault: Pick<Vault, "connections" | "accounts">;
-  registry: Pick<Registry, "get" | "list">;
+  registry: Pick<Registry, "get" | "list" | "check">;
   /** The connector as a connection shapes it, for its words. */
   connectorOf(connection: ConnectionShape): Connector;
   audit(filter: AuditFilter): Promise<AuditPage>;

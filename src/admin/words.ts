@@ -28,29 +28,36 @@ export function isStatus(text: string): text is AccountStatus {
   return Object.hasOwn(STATUSES, text);
 }
 
-/** Contract, section 2: why, and what can be done about it. */
+/** Contract, section 2: why an account is as it is. */
 const REASONS: Readonly<Record<StatusReason, (title: string) => string>> = {
   awaiting_user: () => "A link was made; the person has not finished.",
   awaiting_verification: () => "The person is done; the app that asked has not confirmed it yet.",
   consent_denied: (title) => `The person said no, here or at ${title}.`,
-  link_expired: () => "The last link ran out before the person used it.",
-  scope_missing: () => "The person left out a permission that was needed.",
-  refresh_rejected: (title) => `${title} no longer honours the grant. The person has to connect again.`,
-  no_refresh_token: (title) => `The access that ${title} gave has run out and cannot be renewed. The person has to connect again.`,
-  token_rejected: (title) => `${title} no longer accepts the credential. The person has to connect again.`,
-  refresh_outcome_unknown: (title) => `A renewal at ${title} was cut off half-way and the old grant no longer works. The person has to connect again.`,
-  connection_changed: () => "The connection was given another client or host, and the credential was erased. The person has to connect again.",
-  key_lost: () => "The master key that sealed the credential is gone. The person has to connect again.",
+  link_expired: () => "The last link ran out before it was used.",
+  scope_missing: () => "A permission that was needed was left out.",
+  refresh_rejected: (title) => `${title} no longer honours the grant.`,
+  no_refresh_token: (title) => `The access that ${title} gave has run out and cannot be renewed.`,
+  token_rejected: (title) => `${title} no longer accepts the credential.`,
+  refresh_outcome_unknown: (title) => `A renewal at ${title} was cut off half-way, and the old grant no longer works.`,
+  connection_changed: () => "The connection was given another client or host; the credential was erased.",
+  key_lost: () => "The master key that sealed the credential is gone.",
   disconnected_by_user: () => "The person disconnected it.",
   disconnected_by_admin: () => "An administrator disconnected it.",
   revoked_at_provider: (title) => `Access was taken back at ${title}.`,
-  client_rejected: (title) => `${title} does not accept the client id or secret. Put them right on the connection: the accounts are then tried again without asking the person.`,
-  misconfigured: (title) => `${title} does not accept how the connection is set up. Put it right: the accounts are then tried again without asking the person.`,
-  unreadable_credential: () => "The sealed credential cannot be opened. The person has to connect again.",
+  client_rejected: (title) => `${title} does not accept the client id or secret.`,
+  misconfigured: (title) => `${title} does not accept how the connection is set up.`,
+  unreadable_credential: () => "The sealed credential cannot be opened.",
 };
 
 export function reasonWords(reason: StatusReason | null, title: string): string | null {
   return reason === null ? null : (REASONS[reason]?.(title) ?? null);
+}
+
+/** What can be done about it; null: nothing, or nothing needs to be. */
+export function remedyWords(account: Pick<AccountView, "status" | "statusReason">): string | null {
+  if (account.status === "EXPIRED" || account.statusReason === "unreadable_credential") return "The person has to connect again.";
+  if (account.status !== "ERROR") return null;
+  return "Put the client id or secret right on the connection: its accounts are then tried again, without asking anybody.";
 }
 
 /** Whose account it is upstream, as the provider told it: text of outside. */
@@ -156,18 +163,25 @@ export interface ActorWords {
   through: string | null;
 }
 
-export function actorWords(actor: AuditView["actor"], people: ReadonlyMap<string, PersonName>): ActorWords {
+export function actorWords(actor: AuditView["actor"], people: ReadonlyMap<string, PersonName>, keyNames: ReadonlyMap<string, string>): ActorWords {
   const person = actor.sub === null ? null : personWords(actor.sub, people);
   switch (actor.kind) {
     case "system":
       return { person, through: person ? null : "Outband" };
     case "api_key":
-      return { person, through: `API key ${actor.apiKeyId ?? ""}`.trim() };
+      return { person, through: keyWords(actor.apiKeyId, keyNames) };
     case "admin":
       return { person, through: "as administrator" };
     default:
       return { person, through: actor.clientId === null ? null : `through ${outsideText(actor.clientId, 80)}` };
   }
+}
+
+/** The keys of the settings (ADMIN_API_KEY, cli.key) are in no table and have no name; nor has one that was removed. */
+function keyWords(id: string | null, keyNames: ReadonlyMap<string, string>): string {
+  const name = id === null ? undefined : keyNames.get(id);
+  if (name !== undefined) return `API key “${outsideText(name, 60)}”`;
+  return id?.startsWith("key_fixed_") ? "the admin API key" : "an API key";
 }
 
 /** Ends that are nobody's trouble. */
