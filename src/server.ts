@@ -50,7 +50,10 @@ function greeting(app: App, settings: Settings, warnings: string[]): string {
   if (app.sandbox) lines.push(`  Practice ("sandbox") Google and Slack are on, at ${app.sandbox.origin}: nothing real is touched`);
   if (app.setupUrl) lines.push("", "  First, make the administrator (this link works once, for an hour):", `    ${app.setupUrl}`);
   else lines.push(`  Sign in: ${url}/login`);
-  lines.push("", "  Add it to an MCP client:", `    claude mcp add --transport http outband ${url}/mcp`, "  or try it from a second terminal:", "    npm run outband -- call summarize_inbox", "");
+  // The command line looks at PORT in .env by itself; an address from elsewhere must be told.
+  const where = url === "http://localhost:3000" ? "" : `OUTBAND_URL=${url} `;
+  lines.push("", "  Add it to an MCP client:", `    claude mcp add --transport http outband ${url}/mcp`);
+  lines.push("  or try it from a second terminal:", `    ${where}npm run outband -- call summarize_inbox`, "");
   for (const sentence of [...warnings, ...app.notes]) lines.push(`  Note: ${sentence}`);
   return `${lines.join("\n")}\n`;
 }

@@ -6,11 +6,12 @@ import { doctorCommand } from "./doctor.js";
 import { CliError, EXIT, type ExitCode, usageError } from "./exit.js";
 import { explain } from "./failure.js";
 import { commandHelp, helpText } from "./help.js";
+import { keysCommand } from "./keys.js";
 import { plainLine } from "./plain.js";
 import { startCommand } from "./start.js";
 import { usersCommand } from "./users.js";
 
-export const COMMANDS: readonly Command[] = [startCommand, callCommand, connectionsCommand, usersCommand, doctorCommand];
+export const COMMANDS: readonly Command[] = [startCommand, callCommand, connectionsCommand, usersCommand, doctorCommand, keysCommand];
 
 export async function runCli(args: readonly string[], context: CliContext): Promise<ExitCode> {
   try {

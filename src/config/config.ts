@@ -17,7 +17,7 @@ export const EXIT_CODE_SETTINGS = 78;
 /** The database's lock is a socket in DATA_DIR; socket paths end at 104 bytes on macOS, 108 on Linux. */
 const DATA_DIR_BYTES_MAX = 90;
 const ADMIN_API_KEY_CHARS_MIN = 32;
-const ADMIN_PASSWORD_CHARS_MIN = 8;
+const ADMIN_PASSWORD_CHARS_MIN = 10;
 /** Stock MCP clients stop at 10 rounds of one call; three are left for its questions. */
 const SETTLE_LEGS_MAX = 7;
 const DAYS_MAX = 3_650;

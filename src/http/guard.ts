@@ -2,6 +2,7 @@
 // installation answers for. Must never happen: a URL built from Host or X-Forwarded-*; a page that may be framed,
 // cached, run inline script or load from a third party.
 import type { Request, RequestHandler, Response } from "express";
+import helmet from "helmet";
 import type { Clock } from "../clock.js";
 import { OutbandError } from "../errors.js";
 import { newId } from "../ids.js";
@@ -45,26 +46,21 @@ export function getRequestId(req: Request): string {
 /** For every answer, also of the API: a JSON answer that a browser is made to show must be as inert as a page. */
 export function securityHeaders(publicUrl: string): RequestHandler {
   const https = publicUrl.startsWith("https:");
-  return (_req, res, next) => {
-    setSecurityHeaders(res, https);
-    next();
-  };
-}
-
-export function setSecurityHeaders(res: Response, https: boolean): void {
-  res.setHeader("Cache-Control", "no-store");
-  res.setHeader("Referrer-Policy", "no-referrer");
-  res.setHeader("X-Content-Type-Options", "nosniff");
-  res.setHeader("X-Frame-Options", "DENY");
-  res.setHeader("Cross-Origin-Resource-Policy", "same-origin");
-  res.setHeader("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()");
-  res.setHeader("X-Robots-Tag", "noindex, nofollow");
-  if (https) {
-    res.setHeader("Strict-Transport-Security", "max-age=31536000");
+  const protect = helmet({
+    // Per page: see allowFormAction.
+    contentSecurityPolicy: false,
     // Ignored, with a warning in the console, on http.
-    res.setHeader("Cross-Origin-Opener-Policy", "same-origin");
-  }
-  allowFormAction(res);
+    crossOriginOpenerPolicy: https,
+    strictTransportSecurity: https ? { maxAge: 31_536_000, includeSubDomains: false } : false,
+    xFrameOptions: { action: "deny" },
+  });
+  return (req, res, next) => {
+    res.setHeader("Cache-Control", "no-store");
+    res.setHeader("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()");
+    res.setHeader("X-Robots-Tag", "noindex, nofollow");
+    allowFormAction(res);
+    protect(req, res, next);
+  };
 }
 
 /**

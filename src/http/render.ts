@@ -6,7 +6,7 @@ import ejs from "ejs";
 import type { Request, Response } from "express";
 import type { Clock } from "../clock.js";
 import { VIEWS_DIR, assetUrls } from "./assets.js";
-import { allowFormAction, setSecurityHeaders } from "./guard.js";
+import { allowFormAction } from "./guard.js";
 import { createIcons } from "./icons.js";
 import type { BrowserPerson } from "./session.js";
 import { dateWords, outsideText } from "./words.js";
@@ -40,7 +40,6 @@ export interface Visitor {
 
 /** Views get besides their data: person, csrf, sandbox, icon(name), date(d), iso(d), outside(text), asset(name), publicHost. */
 export function createRenderer(deps: { publicUrl: string; sandbox: () => boolean; clock: Clock; visitor: Visitor }): Renderer {
-  const https = deps.publicUrl.startsWith("https:");
   const asset = assetUrls();
   const icon = createIcons();
   const template = createTemplates();
@@ -64,7 +63,6 @@ export function createRenderer(deps: { publicUrl: string; sandbox: () => boolean
     };
     const body = template(view)(locals);
     const html = template("layout")({ ...locals, body });
-    setSecurityHeaders(res, https);
     allowFormAction(res, ...(options.formAction ?? []));
     res.status(options.status ?? 200).type("html").send(html);
   }

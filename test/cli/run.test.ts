@@ -24,7 +24,7 @@ describe("the command line", () => {
       assert.deepEqual((await runCommand([], { url: NOWHERE, home })).stdout, help.stdout);
       assert.deepEqual(
         COMMANDS.map(({ name }) => name),
-        ["start", "call", "connections", "users", "doctor"],
+        ["start", "call", "connections", "users", "doctor", "keys"],
       );
       for (const { name } of COMMANDS) {
         const one = await runCommand(["help", name], { url: NOWHERE, home });
@@ -38,7 +38,7 @@ describe("the command line", () => {
       const run = await runCommand(["lauch\u001b[2J"], { url: NOWHERE, home });
       assert.equal(run.code, 64);
       assert.equal(run.stdout, "");
-      assert.equal(run.stderr, "There is no command lauch.\nCommands: start, call, connections, users, doctor, help\n");
+      assert.equal(run.stderr, "There is no command lauch.\nCommands: start, call, connections, users, doctor, keys, help\n");
     }));
 });
 
@@ -248,6 +248,15 @@ describe("commands over the API", () => {
         },
       ),
     ));
+});
+
+describe("keys abandon", () => {
+  test("erases nothing without the word typed, and is not run where nobody can type it", () =>
+    withFolder(async (home) => {
+      const run = await runCommand(["keys", "abandon"], { url: NOWHERE, home });
+      assert.deepEqual([run.code, /nobody here to confirm/.test(run.stderr)], [64, true]);
+      assert.equal((await runCommand(["keys", "rotate-everything"], { url: NOWHERE, home })).code, 64);
+    }));
 });
 
 describe("doctor", () => {

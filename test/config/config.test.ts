@@ -245,10 +245,10 @@ test("a pair that is half set is a problem, either half", () => {
   oneProblem({ ...PUBLIC, ADMIN_PASSWORD: "" }, /^ADMIN_EMAIL is set, but ADMIN_PASSWORD is not/);
 });
 
-test("ADMIN_EMAIL looks like an address, ADMIN_PASSWORD has 8 characters, ADMIN_API_KEY has 32 and fits in a header", () => {
+test("ADMIN_EMAIL looks like an address, ADMIN_PASSWORD has 10 characters, ADMIN_API_KEY has 32 and fits in a header", () => {
   for (const bad of ["admin", "a@", "@b", "a b@c", "<a@b>", `${"a".repeat(250)}@b.example`])
     oneProblem({ ...PUBLIC, ADMIN_EMAIL: bad }, /^ADMIN_EMAIL must be/);
-  oneProblem({ ...PUBLIC, ADMIN_PASSWORD: "1234567" }, /^ADMIN_PASSWORD must have at least 8/);
+  oneProblem({ ...PUBLIC, ADMIN_PASSWORD: "123456789" }, /^ADMIN_PASSWORD must have at least 10/);
   assert.deepEqual(problemsOf({ ADMIN_API_KEY: "k".repeat(32) }), []);
   for (const bad of [
     "k".repeat(31),

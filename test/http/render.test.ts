@@ -37,7 +37,8 @@ test("every form that posts carries the CSRF token", () => {
 test("every field that a person fills in has a label", () => {
   for (const { name, text } of views) {
     for (const [field] of text.matchAll(/<(?:input|select|textarea)\b(?:<%[\s\S]*?%>|[^>])*>/g)) {
-      if (/type="hidden"/.test(field)) continue;
+      // A read-only user name for password managers is shown to nobody.
+      if (/type="hidden"|readonly[^>]*aria-hidden="true"/.test(field)) continue;
       const id = / id="((?:<%[\s\S]*?%>|[^"])*)"/.exec(field)?.[1];
       const labelled = id === undefined ? text.includes(`<label class="check">${field}`) || /aria-label/.test(field) : text.includes(`<label for="${id}"`);
       assert.ok(labelled, `${name}: ${field}`);

@@ -30,6 +30,8 @@ export interface Outband {
   databaseUrl: string | null;
   /** Stops the program and starts it again on the same data. */
   restart(settings?: Record<string, string>): Promise<void>;
+  /** After a restart that was refused. */
+  start(settings?: Record<string, string>): Promise<void>;
   api(method: string, path: string, body?: unknown, key?: string): Promise<Answer>;
   /** A person who can sign in, and a bearer for their MCP endpoint. */
   person(name: string): Promise<Person>;
@@ -146,6 +148,9 @@ export async function startOutband(options: OutbandOptions = {}): Promise<Outban
     databaseUrl,
     async restart(more = {}) {
       await app.close();
+      app = await start(more);
+    },
+    async start(more = {}) {
       app = await start(more);
     },
     api,
