@@ -253,8 +253,10 @@ describe("commands over the API", () => {
 describe("keys abandon", () => {
   test("erases nothing without the word typed, and is not run where nobody can type it", () =>
     withFolder(async (home) => {
-      const run = await runCommand(["keys", "abandon"], { url: NOWHERE, home });
-      assert.deepEqual([run.code, /nobody here to confirm/.test(run.stderr)], [64, true]);
+      const nobody = await runCommand(["keys", "abandon"], { url: NOWHERE, home, interactive: false });
+      assert.deepEqual([nobody.code, /nobody here to confirm/.test(nobody.stderr)], [64, true]);
+      const slip = await runCommand(["keys", "abandon"], { url: NOWHERE, home, script: [["Type abandon", "yes"]] });
+      assert.deepEqual([slip.code, /Nothing was changed/.test(slip.stderr)], [1, true]);
       assert.equal((await runCommand(["keys", "rotate-everything"], { url: NOWHERE, home })).code, 64);
     }));
 });
