@@ -42,7 +42,7 @@ export const ENDPOINT_WORDS: Readonly<Record<EndpointName, { title: string; hint
   revocation: { title: "Revocation endpoint", hint: "Where a grant is given back when somebody disconnects." },
   userinfo: { title: "Userinfo endpoint", hint: null },
   jwks: { title: "Keys (JWKS)", hint: null },
-  api: { title: "Base of the API", hint: "The only host that credentials are sent to, such as https://api.example.com." },
+  api: { title: "Base of the API", hint: "The one place where the credential is used for requests, such as https://api.example.com." },
 };
 
 export function sectionsOf(spec: FormSpec, values: Values, problems: Problems): Section[] {
@@ -55,7 +55,7 @@ export function sectionsOf(spec: FormSpec, values: Values, problems: Problems): 
     return { ...made, folded: made.folded && made.fields.every(({ problem }) => problem === null) };
   };
 
-  const sections = [section("name", "Name and title", { fields: nameFields(spec, field) })];
+  const sections = [section("name", before === null ? "Name and title" : "Title", { fields: nameFields(spec, field) })];
   if (takesClient(spec)) sections.push(section("client", "Client at the provider", { fields: clientFields(before, field) }));
   if (connector.method.kind === "oauth") sections.push(section("scopes", "Permissions", scopeSection(spec, values, field)));
   if (takesEndpoints(spec)) {
