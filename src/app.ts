@@ -64,6 +64,8 @@ export interface App {
   express: Express;
   database: "embedded" | "postgresql";
   sandbox: Sandbox | null;
+  /** Which of them a connection uses: `Google`, `Slack`. */
+  practised: string[];
   /** While no administrator exists and PUBLIC_URL is loopback: the one-time set-up link. For stderr, never for the log. */
   setupUrl: string | null;
   /** Sentences for the operator about what changed at this start. */
@@ -130,6 +132,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     });
     undo.push(() => vault.close());
     notes.push(...(await provideConnections(vault.connections, settings, sandbox)));
+    const practised = (await vault.connections.list()).filter((connection) => connection.sandbox).map(({ connector }) => (connector === "gmail" ? "Google" : "Slack"));
 
     // Surfaces.
     const loadPerson = async (sub: string) => {
@@ -180,7 +183,12 @@ export async function createApp(options: AppOptions): Promise<App> {
       createApiRouter({
         routes: [
           ...connectionRoutes({ connections: vault.connections, registry }),
-          ...accountRoutes({ accounts: vault.accounts, links: vault.links, apiKeyName: async (id) => (await apiKeys.list()).find((key) => key.id === id)?.name ?? null }),
+          ...accountRoutes({
+            accounts: vault.accounts,
+            links: vault.links,
+            apiKeyName: async (id) => (await apiKeys.list()).find((key) => key.id === id)?.name ?? null,
+            stopping: stop.signal,
+          }),
           ...toolRoutes({ tools: vault.tools }),
           ...eventRoutes({ db }),
           ...peopleRoutes({ users, apiKeys, sessionTokens, accounts: vault.accounts, publicUrl, endpoints: MCP_ENDPOINTS, endEverythingOf }),
@@ -211,6 +219,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       express: app,
       database: db.kind,
       sandbox,
+      practised,
       setupUrl,
       notes,
       async listen() {

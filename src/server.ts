@@ -47,7 +47,7 @@ function greeting(app: App, settings: Settings, warnings: string[]): string {
     `  Outband listens on ${url}`,
     app.database === "embedded" ? `  Database: embedded, in ${settings.dataDir}` : "  Database: PostgreSQL",
   ];
-  if (app.sandbox) lines.push(`  Practice ("sandbox") Google and Slack are on, at ${app.sandbox.origin}: nothing real is touched`);
+  if (app.sandbox && app.practised.length > 0) lines.push(`  Practice ("sandbox") ${app.practised.join(" and ")} ${app.practised.length > 1 ? "are" : "is"} on, at ${app.sandbox.origin}: nothing real is touched there`);
   if (app.setupUrl) lines.push("", "  First, make the administrator (this link works once, for an hour):", `    ${app.setupUrl}`);
   else lines.push(`  Sign in: ${url}/login`);
   // The command line looks at PORT in .env by itself; an address from elsewhere must be told.
