@@ -1,5 +1,6 @@
 // The built-in authorization server for MCP clients: oidc-provider on our own origin, under /oauth. Must never happen: a
 // URL of another host in its metadata, a session here that outlives the person's at the browser, a body parser before it.
+import type { EventEmitter } from "node:events";
 import express, { Router, type Request, type Response } from "express";
 import type { Log } from "../log.js";
 import type { Renderer } from "../http/render.js";
@@ -50,6 +51,10 @@ export async function createAuthorizationServer(deps: AuthorizationDeps): Promis
   // The headers it then reads are the ones that pinHost wrote.
   provider.proxy = true;
   provider.on("server_error", (_ctx, error) => log.error("authorization server failed", { error }));
+  // What escapes the library's own handling. Without a listener Koa prints message and stack on stderr, past the log.
+  (provider as unknown as EventEmitter).on("error", (error: { expose?: boolean }) => {
+    if (error.expose !== true) log.error("authorization server failed", { error });
+  });
   provider.on("grant.revoked", (ctx) => log.info("grant revoked", { route: ctx.oidc.route }));
   provider.use(async (ctx, next) => {
     if (ctx.path === ROUTES.authorization) await dropForeignSession(provider, ctx.req as Request, ctx.res as Response);
