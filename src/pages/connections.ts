@@ -4,7 +4,7 @@ import { Router, type Request, type Response } from "express";
 import { OutbandError } from "../errors.js";
 import { clientIdOf } from "../identity/principal.js";
 import type { AccountView, ConnectionView, LinkCreated, LinkRequest } from "../vault/types.js";
-import { formBody, formText, needPerson, pathText, personOf, principalOf, type PageDeps } from "./page.js";
+import { formBody, formName, formText, needPerson, pathText, personOf, principalOf, type PageDeps } from "./page.js";
 import { labelWords, scopeWords, statusWords, upstreamName } from "./words.js";
 
 /** Fixed sentences for the page after a change: the address may say which, never what. */
@@ -23,7 +23,7 @@ export function createConnectionsPages(deps: PageDeps): Router {
   router.get("/connections", signedIn, async (req, res) => showList(req, res));
 
   router.post("/connections/connect", ...change, async (req, res) => {
-    const connectionName = formText(req, "connection_name");
+    const connectionName = formName(req, "connection_name");
     const label = formText(req, "label").trim();
     const another = formText(req, "another") !== "";
     if (another) {
@@ -37,7 +37,7 @@ export function createConnectionsPages(deps: PageDeps): Router {
 
   // From an outcome page: the same account, the same permissions, a fresh link.
   router.post("/connections/retry", ...change, async (req, res) => {
-    const link = await vault.links.get(formText(req, "link_id"));
+    const link = await vault.links.get(formName(req, "link_id"));
     if (!link || link.identifier !== personOf(session, req).sub) throw new OutbandError("not_found");
     goTo(res, await createLink(req, { connectionName: link.connectionName, label: link.label, scopesRequired: link.scopesRequired, returnTo: link.returnTo, callerState: link.callerState }));
   });

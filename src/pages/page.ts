@@ -61,7 +61,17 @@ export function formText(req: Request, name: string): string {
   return typeof value === "string" ? value : "";
 }
 
+/** The name of something, out of a form. */
+export function formName(req: Request, name: string): string {
+  return asName(formText(req, name));
+}
+
 export function pathText(req: Request, name: string): string {
   const value: unknown = req.params[name];
-  return typeof value === "string" ? value : "";
+  return typeof value === "string" ? asName(value) : "";
+}
+
+/** Nothing has a name with a NUL in it: PostgreSQL takes one in no text, and a look-up would fail instead of finding nothing. */
+function asName(text: string): string {
+  return text.includes("\0") ? "" : text;
 }

@@ -36,7 +36,9 @@ export function createSignInPages(deps: SignInDeps): Router {
   });
 
   router.post("/login", ...form, async (req, res) => {
-    const { email, password } = fieldsOf(req, ["email", "password"]);
+    const { email: typed, password } = fieldsOf(req, ["email", "password"]);
+    // PostgreSQL takes a NUL in no text: the look-up would fail instead of finding nobody.
+    const email = typed.replaceAll("\0", "\ufffd");
     const where = { address: req.ip, requestId: getRequestId(req) };
     let user: User | null;
     try {
