@@ -1,5 +1,6 @@
 // One call of a tool on its way: the client bound to the account, the tool's end in our words, the audit row, the result.
 // Must never happen: a result that leaves before its audit row is durable; a write's key freed after the body may have left.
+import { setMaxListeners } from "node:events";
 import { type AuditRow, recordAudit } from "../audit/audit.js";
 import type { Clock } from "../clock.js";
 import { CallEnded, type Connector, type FormQuestion, NeedsAnswer, ProviderFailure, type Tool, type ToolContext } from "../connectors/connector.js";
@@ -17,6 +18,8 @@ import { needsAccount } from "./needs.js";
 
 /** Contract 6.1: one call ends within 30 s, waits for a person aside. */
 export const CALL_MS = 28_000;
+/** Requests that a tool has under way listen to its call's end. Node warns on stderr at the eleventh; a digest reads 20 messages at once. */
+const LISTENERS_MAX = 64;
 /** How old `last_used_at` may be before it is written again. */
 const USED_EVERY_MS = 60_000;
 
@@ -44,6 +47,7 @@ export class ToolRun {
 
   async execute(account: AccountRow, tool: Tool, args: Record<string, unknown>, claim: (Claim & { kind: "yours" }) | null): Promise<ToolCallOutcome> {
     const signal = AbortSignal.any([this.call.signal, this.deps.clock.deadline(CALL_MS)]);
+    setMaxListeners(LISTENERS_MAX, signal);
     const connector = this.deps.targets.connectorOf(account.connection);
     try {
       const result = await tool.run(await this.context(account, connector, signal, claim), args);
