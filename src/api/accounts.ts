@@ -9,7 +9,15 @@ import { accountCreate, accountDeleteQuery, accountsQuery, accountUpdate, creden
 import { accountBody, linkBody } from "./json.js";
 import { created, ok, type Route, route } from "./route.js";
 
-export function accountRoutes(deps: { accounts: AccountsDoor; links: LinksDoor; apiKeyName(id: string): Promise<string | null> }): Route[] {
+export interface AccountRoutesDeps {
+  accounts: AccountsDoor;
+  links: LinksDoor;
+  /** Null: a key of the settings has none. */
+  apiKeyName(id: string): Promise<string | null>;
+  stopping: AbortSignal;
+}
+
+export function accountRoutes(deps: AccountRoutesDeps): Route[] {
   const { accounts, links } = deps;
 
   async function need(id: string | undefined): Promise<AccountView> {
@@ -91,7 +99,7 @@ export function accountRoutes(deps: { accounts: AccountsDoor; links: LinksDoor; 
       scope: "execute",
       body: linkCreate,
       handle: async ({ actor, body }) => {
-        checkReturnTo(actor, body.return_to);
+        const returnTo = body.return_to === undefined ? null : allowedReturnTo(actor, body.return_to);
         const link = await links.create(actor, {
           connectionName: body.connection_name,
           identifier: asIdentifier(body.identifier),
@@ -100,7 +108,7 @@ export function accountRoutes(deps: { accounts: AccountsDoor; links: LinksDoor; 
           clientId: clientIdOf(actor),
           clientName: await deps.apiKeyName(actor.keyId),
           tool: null,
-          returnTo: body.return_to ?? null,
+          returnTo,
           callerState: body.state ?? null,
           ...(body.scopes === undefined ? {} : { scopesRequired: body.scopes }),
         });
@@ -117,18 +125,20 @@ export function accountRoutes(deps: { accounts: AccountsDoor; links: LinksDoor; 
         const link = await links.get(params["id"] ?? "");
         if (!link) throw new OutbandError("not_found");
         if (query.wait_s === 0 || (link.status !== "open" && link.status !== "started")) return ok(linkBody(link));
-        await links.wait({ linkId: link.id, accountId: link.accountId, timeoutMs: query.wait_s * 1000, signal });
+        // Told to stop, the program answers with what is known; the caller asks again.
+        await links.wait({ linkId: link.id, accountId: link.accountId, timeoutMs: query.wait_s * 1000, signal: AbortSignal.any([signal, deps.stopping]) });
         return ok(linkBody((await links.get(link.id)) ?? link));
       },
     }),
   ];
 }
 
-/** Contract 5.6: only to the origins allowed for that API key; compared as origins, never by prefix. */
-function checkReturnTo(actor: ApiKeyPrincipal, returnTo: string | undefined): void {
-  if (returnTo === undefined) return;
-  const allowed = URL.canParse(returnTo) && actor.returnToOrigins.includes(new URL(returnTo).origin) && /^https?:/.test(returnTo);
-  if (!allowed) {
+/** Contract 5.6: only to the origins allowed for that API key; compared as origins, never by prefix, and kept as it was compared. */
+function allowedReturnTo(actor: ApiKeyPrincipal, text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const isWeb = url?.protocol === "https:" || url?.protocol === "http:";
+  if (!url || !isWeb || url.username !== "" || url.password !== "" || !actor.returnToOrigins.includes(url.origin)) {
     throw new OutbandError("invalid_request", { problems: [{ path: "return_to", message: "Its origin is not among those allowed for this API key." }] });
   }
+  return url.href;
 }

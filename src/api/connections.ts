@@ -3,8 +3,9 @@ import type { Registry } from "../connectors/registry.js";
 import { OutbandError } from "../errors.js";
 import type { ApiKeyPrincipal } from "../identity/principal.js";
 import type { ConnectionInput, ConnectionsDoor } from "../vault/front.js";
-import { connectionCreate, connectionDeleteQuery, connectionUpdate, connectionUpdateQuery } from "./contract.js";
+import { connectionCreate, connectionDeleteQuery, connectionUpdate, connectionUpdateQuery, pageQuery } from "./contract.js";
 import { connectionBody, connectorBody } from "./json.js";
+import { pageOf } from "./page.js";
 import { created, noContent, ok, type Route, route } from "./route.js";
 
 interface ChangeBody {
@@ -31,7 +32,11 @@ export function connectionRoutes(deps: { connections: ConnectionsDoor; registry:
       method: "get",
       path: "/connections",
       scope: "read",
-      handle: async () => ok({ data: (await connections.list()).map(connectionBody), next_cursor: null }),
+      query: pageQuery,
+      handle: async ({ query }) => {
+        const page = pageOf(await connections.list(), (connection) => connection.name, query);
+        return ok({ ...page, data: page.data.map(connectionBody) });
+      },
     }),
     route({
       method: "post",

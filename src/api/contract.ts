@@ -5,9 +5,11 @@ import { z } from "zod";
 const text = (max: number) => z.string().min(1).max(max);
 const connectionName = z.string().regex(/^[a-z][a-z0-9_-]{0,31}$/, "Small letters, digits, _ and -, starting with a letter, 32 at most.");
 const identifier = z.string().min(1).max(255);
-const label = z.string().max(64);
+/** In UTF-16 units; the vault counts characters. */
+const label = z.string().max(128);
 const url = z.string().max(2048);
-const scopes = z.array(text(256)).max(100);
+/** RFC 6749, section 3.3: white space would make one scope two. */
+const scopes = z.array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,256}$/, "A scope is one word without white space.")).max(100);
 
 const endpoints = z.strictObject({
   issuer: url.optional(),
@@ -51,11 +53,15 @@ export const accountsQuery = z.strictObject({
 });
 
 const apiKeyCredential = z.strictObject({ type: z.literal("api_key"), fields: z.record(z.string().max(64), z.string().max(8192)) });
+/** What a header can carry (RFC 6750, section 2.1). */
+const token = z.string().regex(/^[\x21-\x7e]{1,16384}$/, "A token is one word of plain characters, 16384 at most.");
+/** Years that every store and language can keep. */
+const time = z.iso.datetime({ offset: true }).refine((text) => Date.parse(text) >= Date.UTC(1970) && Date.parse(text) < Date.UTC(9999), "A time between 1970 and 9998.");
 const oauthCredential = z.strictObject({
   type: z.literal("oauth"),
-  access_token: text(16_384),
-  refresh_token: text(16_384).optional(),
-  expires_at: z.iso.datetime({ offset: true }).optional(),
+  access_token: token,
+  refresh_token: token.optional(),
+  expires_at: time.optional(),
   scopes: scopes.optional(),
 });
 export const accountCreate = z.strictObject({
@@ -93,26 +99,27 @@ export const sessionTokenCreate = z.strictObject({
   scopes: z.array(z.enum(["mcp:read", "mcp:write"])).min(1).optional(),
 });
 
+/** What an address, a password and a name may be, the people's room says: the same for every way in. */
 export const userCreate = z.strictObject({
   sub: identifier.optional(),
-  email: z.email().max(254),
-  password: z.string().min(10).max(256).optional(),
+  email: text(254),
+  password: text(1024).optional(),
   name: text(120).optional(),
   role: z.enum(["user", "viewer", "admin", "disabled"]).default("user"),
 });
 export const userUpdate = z.strictObject({
-  email: z.email().max(254).optional(),
-  password: z.string().min(10).max(256).optional(),
+  email: text(254).optional(),
+  password: text(1024).optional(),
   name: text(120).optional(),
   role: z.enum(["user", "viewer", "admin", "disabled"]).optional(),
 });
-export const usersQuery = z.strictObject({ limit, cursor });
+export const pageQuery = z.strictObject({ limit, cursor });
 
 export const apiKeyCreate = z.strictObject({
   name: text(80),
   scopes: z.array(z.enum(["read", "execute", "manage", "admin"])).min(1),
   return_to_origins: z.array(url).max(20).optional(),
-  expires_at: z.iso.datetime({ offset: true }).optional(),
+  expires_at: time.optional(),
 });
 
 export const eventsQuery = z.strictObject({

@@ -2,10 +2,12 @@
 import { OutbandError } from "../errors.js";
 import { asIdentifier } from "../ids.js";
 import { API_SCOPES, type ApiKeys, type ApiKeyView } from "../identity/apiKeys.js";
+import { requireSound } from "../identity/person.js";
 import type { SessionTokens } from "../identity/sessionTokens.js";
 import type { User, Users } from "../identity/users.js";
 import type { AccountsDoor } from "../vault/front.js";
-import { apiKeyCreate, sessionTokenCreate, userCreate, usersQuery, userUpdate } from "./contract.js";
+import { apiKeyCreate, pageQuery, sessionTokenCreate, userCreate, userUpdate } from "./contract.js";
+import { pageOf } from "./page.js";
 import { created, noContent, ok, type Route, route } from "./route.js";
 
 export interface PeopleDeps {
@@ -27,7 +29,7 @@ export function peopleRoutes(deps: PeopleDeps): Route[] {
       method: "get",
       path: "/users",
       scope: "admin",
-      query: usersQuery,
+      query: pageQuery,
       handle: async ({ query }) => {
         const page = await users.list({ limit: query.limit, cursor: query.cursor });
         return ok({ data: page.data.map(userBody), next_cursor: page.nextCursor });
@@ -52,10 +54,14 @@ export function peopleRoutes(deps: PeopleDeps): Route[] {
       body: userUpdate,
       handle: async ({ actor, params, body }) => {
         const sub = params["sub"] ?? "";
-        if (body.password !== undefined) await users.setPassword(sub, body.password, actor);
-        const { password: _, ...change } = body;
+        const known = await users.find(sub);
+        if (!known) throw new OutbandError("not_found");
+        // All of it is looked at before a part of it is done; the password comes last, as the rest may still be taken or forbidden.
+        requireSound({ ...body, email: body.email ?? known.email });
+        const { password, ...change } = body;
         const user = await users.update(sub, definedOf(change), actor);
-        if (user.role === "disabled" || body.password !== undefined) await deps.endEverythingOf(sub);
+        if (password !== undefined) await users.setPassword(sub, password, actor);
+        if (user.role === "disabled" || password !== undefined) await deps.endEverythingOf(sub);
         return ok(userBody(user));
       },
     }),
@@ -78,7 +84,11 @@ export function peopleRoutes(deps: PeopleDeps): Route[] {
       method: "get",
       path: "/api-keys",
       scope: "admin",
-      handle: async () => ok({ data: (await apiKeys.list()).map(apiKeyBody), next_cursor: null }),
+      query: pageQuery,
+      handle: async ({ query }) => {
+        const page = pageOf(await apiKeys.list(), (key) => key.id, query);
+        return ok({ ...page, data: page.data.map(apiKeyBody) });
+      },
     }),
     route({
       method: "post",

@@ -1,15 +1,20 @@
 // The vault API below /api/v1: every route is a row; here they get the bearer check, the scope check, the parsed body and
-// the one error renderer. Must never happen: a route without a scope; a body that reaches a handler unparsed.
+// the one error renderer. Must never happen: a route without a scope; a body or query that reaches a handler unparsed.
 import express, { type Request, type RequestHandler, type Response, Router } from "express";
-import type { z } from "zod";
-import { type ErrorCode, OutbandError } from "../errors.js";
+import { z } from "zod";
+import { OutbandError } from "../errors.js";
 import { getRequestId } from "../http/guard.js";
-import { apiErrors, notFound } from "../http/problem.js";
+import { apiErrors, methodNotAllowed, notFound } from "../http/problem.js";
 import type { ApiKeyPrincipal, ApiScope } from "../identity/principal.js";
 import type { Log } from "../log.js";
 import type { Answer, Route } from "./route.js";
+import { holdsUnkeepable } from "./text.js";
 
 const BODY_MAX = "256kb";
+const JSON_TYPES = ["application/json", "application/*+json"];
+/** A small body can be wrong in a hundred thousand places; the answer is not to be larger than the question. */
+const PROBLEMS_MAX = 20;
+const NO_QUERY = z.strictObject({});
 
 export interface ApiRouterDeps {
   routes: Route[];
@@ -19,9 +24,14 @@ export interface ApiRouterDeps {
 
 export function createApiRouter(deps: ApiRouterDeps): Router {
   const router = Router();
+  const json = express.json({ limit: BODY_MAX, type: JSON_TYPES });
   router.use(bearer(deps.authenticate));
-  router.use(express.json({ limit: BODY_MAX, type: ["application/json", "application/*+json"] }));
-  for (const row of deps.routes) router[row.method](row.path, handler(row));
+  router.use(decodable);
+  for (const path of new Set(deps.routes.map((row) => row.path))) {
+    const rows = deps.routes.filter((row) => row.path === path);
+    for (const row of rows) router[row.method](path, mayCall(row), ...(row.body ? [json] : []), handler(row));
+    router.all(path, methodNotAllowed(...rows.flatMap(({ method }) => (method === "get" ? ["GET", "HEAD"] : [method.toUpperCase()]))));
+  }
   router.use(notFound);
   router.use(apiErrors(deps.log));
   return router;
@@ -38,18 +48,32 @@ function bearer(authenticate: ApiRouterDeps["authenticate"]): RequestHandler {
   };
 }
 
+/** Express decodes the path alone; a query's broken bytes would become U+FFFD, and two identifiers one. */
+const decodable: RequestHandler = (req, _res, next) => {
+  decodeURIComponent(req.url);
+  next();
+};
+
+/** What can be refused before the body is read. */
+function mayCall(row: Route): RequestHandler {
+  return (req, res, next) => {
+    if (!holds(actorOf(res), row.scope)) throw new OutbandError("insufficient_scope", { reason: `needs_${row.scope}` });
+    // No id or name holds such text: it is as unknown as any other.
+    if (holdsUnkeepable(req.params)) throw new OutbandError("not_found");
+    if (row.body && hasBody(req) && !req.is(JSON_TYPES)) throw new OutbandError("unsupported_media_type");
+    next();
+  };
+}
+
 function handler(row: Route): RequestHandler {
   return async (req, res) => {
-    const actor = res.locals["actor"] as ApiKeyPrincipal;
-    if (!holds(actor, row.scope)) throw new OutbandError("insufficient_scope", { reason: `needs_${row.scope}` });
-    if (row.body && req.headers["content-type"] !== undefined && !req.is(["application/json", "application/*+json"])) throw new OutbandError("unsupported_media_type");
     const left = new AbortController();
     res.once("close", () => left.abort());
     const answer = await row.handle({
-      actor,
+      actor: actorOf(res),
       params: req.params as Record<string, string>,
-      body: row.body ? parse(row.body, req.body ?? {}, "") : undefined,
-      query: row.query ? parse(row.query, req.query, "query.") : undefined,
+      body: row.body ? parse(row.body, req.body ?? {}) : undefined,
+      query: parse(row.query ?? NO_QUERY, req.query),
       requestId: getRequestId(req),
       traceId: traceIdOf(req),
       signal: left.signal,
@@ -63,16 +87,33 @@ function send(res: Response, answer: Answer): void {
   else res.status(answer.status).json(answer.body);
 }
 
+function actorOf(res: Response): ApiKeyPrincipal {
+  return res.locals["actor"] as ApiKeyPrincipal;
+}
+
 function holds(actor: ApiKeyPrincipal, scope: ApiScope): boolean {
   return actor.scopes.has("admin") || actor.scopes.has(scope);
 }
 
-function parse(schema: z.ZodType, value: unknown, prefix: string): unknown {
+/** RFC 9112, section 6.3; an empty body has no type to be wrong. */
+function hasBody(req: Request): boolean {
+  return req.headers["transfer-encoding"] !== undefined || Number(req.headers["content-length"] ?? 0) > 0;
+}
+
+function parse(schema: z.ZodType, value: unknown): unknown {
+  if (holdsUnkeepable(value)) throw refused([{ path: "", message: "There is a character that cannot be kept: U+0000, or half of a surrogate pair." }]);
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map((issue) => ({ path: `${prefix}${issue.path.join(".")}`, message: wordsOf(issue) }));
-  const code: ErrorCode = "invalid_request";
-  throw new OutbandError(code, { problems });
+  throw refused(parsed.error.issues.slice(0, PROBLEMS_MAX).map((issue) => ({ path: issue.path.map(stepOf).join("."), message: wordsOf(issue) })));
+}
+
+function refused(problems: { path: string; message: string }[]): OutbandError {
+  return new OutbandError("invalid_request", { problems });
+}
+
+/** A record's key is the caller's own text, and may be a key pasted in the wrong place. */
+function stepOf(step: PropertyKey): string {
+  return /^\w{1,40}$/.test(String(step)) ? String(step) : "?";
 }
 
 /** zod's own sentences name types and limits, never the value; an unknown key is named by zod and cut here. */

@@ -3,8 +3,9 @@ import { z } from "zod";
 import { type ErrorCode, OutbandError } from "../errors.js";
 import { asIdentifier } from "../ids.js";
 import type { OfferedTool, ToolsDoor } from "../vault/front.js";
-import type { Outcome, ToolCallOutcome } from "../vault/types.js";
-import { toolExecute } from "./contract.js";
+import { OPERATOR_REASONS, type Outcome, type ToolCallOutcome } from "../vault/types.js";
+import { pageQuery, toolExecute } from "./contract.js";
+import { pageOf } from "./page.js";
 import { ok, type Route, route } from "./route.js";
 
 export function toolRoutes(deps: { tools: ToolsDoor }): Route[] {
@@ -14,7 +15,12 @@ export function toolRoutes(deps: { tools: ToolsDoor }): Route[] {
       method: "get",
       path: "/tools",
       scope: "read",
-      handle: async () => ok({ data: (await tools.offered()).filter((offer) => offer.enabled).map(toolBody), next_cursor: null }),
+      query: pageQuery,
+      handle: async ({ query }) => {
+        const offers = (await tools.offered()).filter((offer) => offer.enabled);
+        const page = pageOf(offers, (offer) => offer.name, query);
+        return ok({ ...page, data: page.data.map(toolBody) });
+      },
     }),
     route({
       method: "post",
@@ -57,6 +63,10 @@ function executed(outcome: ToolCallOutcome): { execution_id: string; data: unkno
     case "done":
       return { execution_id: outcome.executionId, data: outcome.result.structured };
     case "needs_account":
+      // A link would not help: contract section 2.
+      if (OPERATOR_REASONS.some((reason) => reason === outcome.reason)) {
+        throw new OutbandError("provider_error", { reason: outcome.reason, message: "The provider does not accept this connection; an operator must mend it." });
+      }
       throw new OutbandError(outcome.reason === "scope_missing" ? "scope_missing" : outcome.readiness === "needs_reauth" ? "reauth_needed" : "not_connected", {
         reason: outcome.reason,
       });

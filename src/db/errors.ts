@@ -6,6 +6,23 @@ export function isUniqueViolation(thrown: unknown): boolean {
   return code === "P2002" || code === "23505";
 }
 
+/** A foreign key still points at the row: Prisma P2003, or PostgreSQL 23503. */
+export function isStillReferred(thrown: unknown): boolean {
+  const code = codeOf(thrown);
+  return code === "P2003" || code === "23503";
+}
+
+/** The row to be changed or deleted went away in between. */
+export function isMissing(thrown: unknown): boolean {
+  return codeOf(thrown) === "P2025";
+}
+
+/** Text that no column takes: U+0000 (22021), also inside JSON (22P05). Somebody sent it; it is no fault of ours. */
+export function isUnkeepableText(thrown: unknown): boolean {
+  const cause = (thrown as { meta?: { driverAdapterError?: { cause?: { code?: unknown } } } } | null)?.meta?.driverAdapterError?.cause;
+  return [codeOf(thrown), cause?.code].some((code) => code === "22021" || code === "22P05");
+}
+
 /** The database cannot be reached now, or took too long; the same act may work later. */
 export function isUnavailable(thrown: unknown): boolean {
   const code = codeOf(thrown);

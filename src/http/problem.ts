@@ -3,7 +3,7 @@
 import { STATUS_CODES } from "node:http";
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from "express";
 import { OutbandError, type ErrorCode } from "../errors.js";
-import { isUnavailable } from "../db/errors.js";
+import { isUnavailable, isUnkeepableText } from "../db/errors.js";
 import type { Log } from "../log.js";
 import { getRequestId } from "./guard.js";
 import type { Renderer } from "./render.js";
@@ -85,6 +85,7 @@ export function readThrown(thrown: unknown): OutbandError {
   if (code === "EBADCSRFTOKEN") return new OutbandError("csrf_failed", { cause: thrown });
   if (type === "entity.parse.failed") return new OutbandError("invalid_request", { message: "The body is not well-formed.", cause: thrown });
   if (isUnavailable(thrown)) return new OutbandError("unavailable", { retryAfterS: 5, cause: thrown });
+  if (isUnkeepableText(thrown)) return new OutbandError("invalid_request", { message: "There is a character that cannot be kept.", cause: thrown });
   if (thrown instanceof URIError) return new OutbandError("invalid_request", { message: "The address is not well-formed.", cause: thrown });
   const mapped = status === null ? undefined : BY_STATUS[status];
   if (mapped) return new OutbandError(mapped, { cause: thrown });

@@ -5,6 +5,7 @@ import type { Clock } from "../clock.js";
 import { secret, type Secret } from "../crypto/secret.js";
 import type { Database, Tx } from "../db/client.js";
 import { isUniqueViolation } from "../db/errors.js";
+import { cursorOf, readCursor } from "../db/timeCursor.js";
 import { OutbandError } from "../errors.js";
 import { newId, type Identifier } from "../ids.js";
 import { createOneTimeLinks } from "./oneTimeLinks.js";
@@ -33,7 +34,7 @@ export interface Where {
 
 export interface Users {
   find(sub: string): Promise<User | null>;
-  /** Newest first. The cursor is the last `sub` of the page before. */
+  /** Newest first. Throws invalid_request for a cursor that was not made here. */
   list(options?: { limit?: number | undefined; cursor?: string | undefined }): Promise<{ data: User[]; nextCursor: string | null }>;
   /** Throws invalid_request, already_exists. */
   create(input: NewUser, actor?: Principal): Promise<User>;
@@ -115,10 +116,13 @@ export function createUsers(deps: { db: Database; clock: Clock }): Users {
 
     list: async (options = {}) => {
       const take = Math.min(Math.max(options.limit ?? LIST_DEFAULT, 1), LIST_MAX);
-      const from: { cursor?: { sub: string }; skip?: number } = options.cursor === undefined ? {} : { cursor: { sub: options.cursor }, skip: 1 };
-      const rows = await db.prisma.user.findMany({ select: USER_COLUMNS, orderBy: [{ createdAt: "desc" }, { sub: "desc" }], take: take + 1, ...from });
+      const last = options.cursor === undefined ? undefined : readCursor(options.cursor);
+      if (last === null) throw new OutbandError("invalid_request", { problems: [{ path: "cursor", message: "This cursor was not made here." }] });
+      const where = last && { OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, sub: { lt: last.id } }] };
+      const rows = await db.prisma.user.findMany({ select: USER_COLUMNS, ...(where && { where }), orderBy: [{ createdAt: "desc" }, { sub: "desc" }], take: take + 1 });
       const page = rows.slice(0, take);
-      return { data: page.map(userOf), nextCursor: rows.length > take ? (page.at(-1)?.sub ?? null) : null };
+      const end = rows.length > take ? page.at(-1) : undefined;
+      return { data: page.map(userOf), nextCursor: end ? cursorOf({ createdAt: end.createdAt, id: end.sub }) : null };
     },
 
     create: async (input, actor = SYSTEM) => {

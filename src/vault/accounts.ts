@@ -1,45 +1,33 @@
-// Accounts as the surfaces handle them: list, find, rename, disconnect, put in, refresh now. Must never happen: a
-// disconnect that waits for a provider before it is true; a credential kept without having been tried.
+// Accounts as the surfaces handle them: list, find, rename, disconnect, refresh now (put.ts: put in). Must never happen: a
+// disconnect that waits for a provider before it is true; a grant purged that came while the old one was given back.
 import { recordAudit } from "../audit/audit.js";
-import type { Clock } from "../clock.js";
-import type { Connector } from "../connectors/connector.js";
-import { cleanField } from "../connectors/methods/apiKey.js";
-import { Secret } from "../crypto/secret.js";
-import type { Database } from "../db/client.js";
-import { isUniqueViolation } from "../db/errors.js";
+import type { Secret } from "../crypto/secret.js";
+import { isMissing, isUniqueViolation } from "../db/errors.js";
 import type { Prisma } from "../db/generated/client.js";
+import { cursorOf, readCursor } from "../db/timeCursor.js";
 import { OutbandError } from "../errors.js";
-import { type AccountId, newId } from "../ids.js";
 import type { Principal } from "../identity/principal.js";
-import { mayTakeIdentity, transition } from "./account.js";
+import { transition } from "./account.js";
 import { appendAccountEvent } from "./accountEvents.js";
-import type { Credential, CredentialBox } from "./credential.js";
 import { chosen } from "./execute.js";
-import type { AccountsDoor, PutCredential } from "./front.js";
+import type { AccountsDoor } from "./front.js";
 import { checkLabel } from "./link.js";
-import type { KeyProbe } from "./keyProbe.js";
+import { createPut, type PutDeps } from "./put.js";
 import type { Refresher } from "./refresh.js";
 import type { Revoker } from "./revoke.js";
-import { type AccountRow, accountView, type ConnectionRow } from "./store.js";
-import type { Targets } from "./target.js";
-import type { AccountView, StatusReason } from "./types.js";
+import { type AccountRow, accountView, readinessOf } from "./store.js";
+import type { StatusReason } from "./types.js";
 
 const PAGE_AT_MOST = 200;
 const CONFLICTS_AT_MOST = 8;
 
-export interface AccountDeps {
-  db: Database;
-  clock: Clock;
-  box: CredentialBox;
+export interface AccountDeps extends PutDeps {
   refresher: Refresher;
   revoker: Revoker;
-  keyProbe: KeyProbe;
-  targets: Targets;
-  knowsPerson(identifier: string): Promise<boolean>;
 }
 
 export function createAccounts(deps: AccountDeps): AccountsDoor {
-  const { db, clock } = deps;
+  const { db } = deps;
 
   return {
     async list(filter) {
@@ -108,6 +96,7 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
         return accountView(renamed);
       } catch (thrown) {
         if (isUniqueViolation(thrown)) throw new OutbandError("already_exists", { message: "You already have an account with this label." });
+        if (isMissing(thrown)) throw new OutbandError("not_found");
         throw thrown;
       }
     },
@@ -119,42 +108,17 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
         const now = await disconnectOnce(actor, row);
         if (!now) continue;
         await deps.revoker.revoke(actor, now, tokens, row.externalId);
-        if (options.purge) await purge(actor, now);
+        if (options.purge && !(await purge(actor, now))) continue;
         return accountView(now);
       }
       throw new OutbandError("unavailable");
     },
 
-    async put(actor, input) {
-      const label = input.label ?? "";
-      checkLabel(label);
-      const connection = await db.prisma.connection.findUnique({ where: { name: input.connectionName } });
-      if (!connection) throw new OutbandError("not_found");
-      if (!(await deps.knowsPerson(input.identifier))) throw new OutbandError("unknown_identifier");
-      const connector = deps.targets.connectorOf(connection);
-      const grant = await tried(connection, connector, input.credential);
-      for (let conflict = 0; conflict < CONFLICTS_AT_MOST; conflict += 1) {
-        const account = await accountFor(connection, input.identifier, label);
-        if (!mayTakeIdentity(account, grant.externalId)) throw new OutbandError("wrong_upstream_identity");
-        const credential = await deps.box.seal(account, grant.credential, { scopes: grant.scopes, tokenExpiresAt: grant.tokenExpiresAt });
-        const row = await db.transaction((tx) =>
-          transition(tx, {
-            account,
-            act: "connected",
-            reason: null,
-            credential,
-            also: { lastRefreshedAt: clock.date() },
-            audit: { category: "authorization", action: "account.put", actor, outcome: "ok" },
-          }),
-        );
-        if (row) return accountView(row);
-      }
-      throw new OutbandError("unavailable");
-    },
+    put: createPut(deps),
 
     async refresh(actor, id) {
       const row = await need(id);
-      if (row.status !== "ACTIVE") throw new OutbandError("reauth_needed", { reason: row.statusReason ?? "not_connected" });
+      if (row.status !== "ACTIVE") throw new OutbandError(readinessOf(row.status) === "needs_connection" ? "not_connected" : "reauth_needed", { reason: row.statusReason ?? "not_connected" });
       if (!row.refreshSealed) return accountView(row);
       const end = await deps.refresher.refresh(row);
       await recordAudit(db.prisma, { category: "administration", action: "account.refresh_asked", actor, ...subject(row), outcome: end.kind });
@@ -194,55 +158,16 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
     );
   }
 
-  async function purge(actor: Principal, row: AccountRow): Promise<void> {
-    await db.transaction(async (tx) => {
+  /** False: somebody connected it anew while the old grant was given back. What was given last is not to be lost unrevoked. */
+  async function purge(actor: Principal, row: AccountRow): Promise<boolean> {
+    return db.transaction(async (tx) => {
+      const held = await tx.connectedAccount.updateMany({ where: { id: row.id, generation: row.generation, status: "REVOKED" }, data: { generation: row.generation } });
+      if (held.count !== 1) return false;
       await appendAccountEvent(tx, { accountId: row.id, type: "connected_account.deleted" });
       await recordAudit(tx, { category: "administration", action: "account.purged", actor, ...subject(row), outcome: "ok" });
       await tx.connectedAccount.delete({ where: { id: row.id } });
+      return true;
     });
-  }
-
-  async function accountFor(connection: ConnectionRow, identifier: string, label: string): Promise<AccountRow> {
-    const key = { connectionId: connection.id, identifier, label };
-    const where = { connectionId_identifier_label: key };
-    const known = await db.prisma.connectedAccount.findUnique({ where, include: { connection: true } });
-    if (known) return known;
-    try {
-      return await db.transaction(async (tx) => {
-        const made = await tx.connectedAccount.create({
-          data: { ...key, id: newId<AccountId>(clock, "ca"), status: "PENDING", statusReason: "awaiting_user", createdAt: clock.date() },
-        });
-        return appendAccountEvent(tx, { accountId: made.id, type: "connected_account.created" });
-      });
-    } catch (thrown) {
-      if (!isUniqueViolation(thrown)) throw thrown;
-      return db.prisma.connectedAccount.findUniqueOrThrow({ where, include: { connection: true } });
-    }
-  }
-
-  async function tried(
-    connection: ConnectionRow,
-    connector: Connector,
-    given: PutCredential,
-  ): Promise<{ credential: Credential; scopes: string[]; tokenExpiresAt: Date | null; externalId: string | null }> {
-    if (given.type === "oauth") {
-      if (connector.method.kind !== "oauth") throw invalid("credential.type", "This connection does not take an OAuth grant.");
-      const access = { kind: "oauth" as const, token: new Secret(given.access_token) };
-      const refresh = given.refresh_token === undefined ? null : new Secret(given.refresh_token);
-      const tokenExpiresAt = given.expires_at === undefined ? null : new Date(given.expires_at);
-      return { credential: { access, refresh }, scopes: given.scopes ?? [], tokenExpiresAt, externalId: null };
-    }
-    if (connector.method.kind !== "api_key") throw invalid("credential.type", "This connection does not take an API key.");
-    const fields: Record<string, Secret> = {};
-    for (const field of connector.method.fields) {
-      const cleaned = cleanField(given.fields[field.name] ?? "");
-      if (!cleaned.ok) throw invalid(`credential.fields.${field.name}`, cleaned.problem);
-      fields[field.name] = new Secret(cleaned.value);
-    }
-    const probe = await deps.keyProbe.try(connection, connector, connector.method, fields);
-    if (probe.kind === "refused") throw new OutbandError("credential_refused");
-    if (probe.kind === "unavailable") throw new OutbandError("provider_unavailable");
-    return { credential: { access: { kind: "api_key", fields }, refresh: null }, scopes: [], tokenExpiresAt: null, externalId: probe.external?.id ?? null };
   }
 }
 
@@ -254,18 +179,9 @@ function invalid(path: string, message: string): OutbandError {
   return new OutbandError("invalid_request", { problems: [{ path, message }] });
 }
 
-/** Opaque; time and id of the last row, so that rows inserted meanwhile do not shift the page. */
-function cursorOf(row: AccountView | AccountRow): string {
-  return Buffer.from(JSON.stringify([row.createdAt.toISOString(), row.id])).toString("base64url");
-}
-
-function afterCursor(cursor: string): Prisma.ConnectedAccountWhereInput {
-  try {
-    const [time, id] = JSON.parse(Buffer.from(cursor, "base64url").toString()) as [string, string];
-    const createdAt = new Date(time);
-    if (Number.isNaN(createdAt.getTime()) || typeof id !== "string") throw new Error("cursor");
-    return { OR: [{ createdAt: { lt: createdAt } }, { createdAt, id: { lt: id } }] };
-  } catch {
-    throw invalid("cursor", "This cursor was not made here.");
-  }
+/** Rows older than the cursor's, in the list's order. */
+function afterCursor(text: string): Prisma.ConnectedAccountWhereInput {
+  const last = readCursor(text);
+  if (!last) throw invalid("cursor", "This cursor was not made here.");
+  return { OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, id: { lt: last.id } }] };
 }

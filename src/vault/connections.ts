@@ -6,7 +6,7 @@ import type { Registry } from "../connectors/registry.js";
 import { Secret } from "../crypto/secret.js";
 import type { Sealer } from "../crypto/seal.js";
 import type { Database, Tx } from "../db/client.js";
-import { isUniqueViolation } from "../db/errors.js";
+import { isMissing, isStillReferred, isUniqueViolation } from "../db/errors.js";
 import { OutbandError } from "../errors.js";
 import { type ConnectionId, newId } from "../ids.js";
 import type { Principal } from "../identity/principal.js";
@@ -15,7 +15,7 @@ import type { ConnectionInput, ConnectionsDoor } from "./front.js";
 import { redirectUri } from "./consent.js";
 import type { ConnectionRow } from "./store.js";
 import type { Targets } from "./target.js";
-import type { ConnectionView } from "./types.js";
+import { type ConnectionView, OPERATOR_REASONS } from "./types.js";
 
 const NAME = /^[a-z][a-z0-9_-]{0,31}$/;
 
@@ -28,7 +28,8 @@ export interface ConnectionDeps {
   publicUrl: string;
   /** A sentence when an address may not be reached by the settings, else null. */
   refusesUrl(url: string): string | null;
-  disconnectAccount(actor: Principal, accountId: string): Promise<unknown>;
+  /** Disconnects and removes the row. Throws not_found. */
+  removeAccount(actor: Principal, accountId: string): Promise<unknown>;
 }
 
 export type Origin = "operator" | "environment" | "sandbox";
@@ -57,8 +58,10 @@ export function createConnections(deps: ConnectionDeps): Connections {
 
     async update(actor, name, change, options = {}) {
       const row = await need(name);
-      check({ ...asInput(row), ...defined(change), name, connector: row.connector }, row.origin as Origin);
-      const rebinds = change.endpoints !== undefined || (change.clientId !== undefined && change.clientId !== row.clientId);
+      const moves = change.endpoints !== undefined && !sameEntries(change.endpoints, row.endpoints as Record<string, string>);
+      // Addresses that stay were looked at when they came: a title can be changed whatever the settings allow today.
+      check({ ...asInput(row), ...defined(change), name, connector: row.connector }, moves ? deps.refusesUrl : anyAddress);
+      const rebinds = moves || (change.clientId !== undefined && change.clientId !== row.clientId);
       const mends = change.clientId !== undefined || change.clientSecret !== undefined;
       const generation = change.clientSecret === undefined ? row.generation : row.generation + 1;
       const clientSecretSealed = await secretColumn(row.id, generation, change.clientSecret);
@@ -87,7 +90,7 @@ export function createConnections(deps: ConnectionDeps): Connections {
       // Real keys for a name replace the practice connection and its accounts.
       if (row && row.origin !== origin) await removeRow(system, row, true);
       if (!row || row.origin !== origin) return create(system, input, origin);
-      check(input, origin);
+      check(input, refusesFor(origin));
       return bringUpToDate(row, input, origin);
     },
   };
@@ -107,9 +110,11 @@ export function createConnections(deps: ConnectionDeps): Connections {
   }
 
   async function create(actor: Principal, input: ConnectionInput, origin: Origin): Promise<ConnectionView> {
-    check(input, origin);
+    check(input, refusesFor(origin));
     const connector = deps.registry.get(input.connector);
     const id = newId<ConnectionId>(clock, "conn");
+    // Sealing makes a data key, which a name that is taken would leave behind; the index decides between two at once.
+    if (await db.prisma.connection.findUnique({ where: { name: input.name }, select: { id: true } })) throw new OutbandError("already_exists");
     await sealer.prepare(id);
     const clientSecretSealed = await secretColumn(id, 1, input.clientSecret);
     try {
@@ -149,6 +154,7 @@ export function createConnections(deps: ConnectionDeps): Connections {
 
   /** Contract 7: with accounts on it, another client or host is refused, or every credential is erased first. */
   async function eraseOrRefuse(tx: Tx, actor: Principal, row: ConnectionRow, reset: boolean): Promise<void> {
+    await takeBackStarts(tx, row);
     const accounts = await tx.connectedAccount.findMany({ where: { connectionId: row.id, accessSealed: { not: null } } });
     if (accounts.length === 0) return;
     if (!reset) throw new OutbandError("connection_in_use");
@@ -163,16 +169,26 @@ export function createConnections(deps: ConnectionDeps): Connections {
     }
   }
 
+  /** A code that is on its way was made for the old client: who is at the provider now begins again from the same link. */
+  async function takeBackStarts(tx: Tx, row: ConnectionRow): Promise<void> {
+    const link = { connectionId: row.id, settledAt: null };
+    await tx.authorizationLink.updateMany({
+      where: { ...link, status: "started", exchangedAt: null },
+      data: { status: "open", startedAt: null, stateHash: null, browserHash: null, flowSealed: null },
+    });
+    if ((await tx.authorizationLink.count({ where: { ...link, exchangedAt: { not: null } } })) > 0) throw new OutbandError("unavailable", { retryAfterS: 5 });
+  }
+
   async function tryAgain(tx: Tx, actor: Principal, row: ConnectionRow): Promise<void> {
     const accounts = await tx.connectedAccount.findMany({
-      where: { connectionId: row.id, status: "ERROR", statusReason: { in: ["client_rejected", "misconfigured"] } },
+      where: { connectionId: row.id, status: "ERROR", statusReason: { in: [...OPERATOR_REASONS] } },
     });
     for (const account of accounts) {
       await transition(tx, {
         account,
         act: "client_mended",
         reason: null,
-        onlyFromReasons: ["client_rejected", "misconfigured"],
+        onlyFromReasons: [...OPERATOR_REASONS],
         audit: { category: "token_lifecycle", action: "account.tried_again", actor, outcome: "ok" },
       });
     }
@@ -181,14 +197,20 @@ export function createConnections(deps: ConnectionDeps): Connections {
   async function removeRow(actor: Principal, row: ConnectionRow, disconnect: boolean): Promise<void> {
     const accounts = await db.prisma.connectedAccount.findMany({ where: { connectionId: row.id }, select: { id: true } });
     if (accounts.length > 0 && !disconnect) throw new OutbandError("connection_in_use");
-    for (const account of accounts) await deps.disconnectAccount(actor, account.id);
-    await db.transaction(async (tx) => {
-      await tx.connectedAccount.deleteMany({ where: { connectionId: row.id, accessSealed: null } });
-      await tx.connection.delete({ where: { id: row.id } });
-      // Without its data key, whatever is left of it in a backup of rows alone stays closed.
-      await tx.dataKey.deleteMany({ where: { scope: row.id } });
-      await audit(tx, actor, "connection.deleted", row.name, []);
-    });
+    for (const account of accounts) await deps.removeAccount(actor, account.id);
+    try {
+      await db.transaction(async (tx) => {
+        await tx.connection.delete({ where: { id: row.id } });
+        // Without its data key, whatever is left of it in a backup of rows alone stays closed.
+        await tx.dataKey.deleteMany({ where: { scope: row.id } });
+        await audit(tx, actor, "connection.deleted", row.name, []);
+      });
+    } catch (thrown) {
+      // Somebody made an account meanwhile, or deleted the connection.
+      if (isStillReferred(thrown)) throw new OutbandError("connection_in_use");
+      if (isMissing(thrown)) throw new OutbandError("not_found");
+      throw thrown;
+    }
     sealer.forget(row.id);
   }
 
@@ -196,13 +218,17 @@ export function createConnections(deps: ConnectionDeps): Connections {
     await recordAudit(tx, { category: "administration", action, actor, connectionName, outcome: "ok", detail: { fields } });
   }
 
-  function check(input: ConnectionInput, origin: Origin): void {
+  function refusesFor(origin: Origin): (url: string) => string | null {
+    return origin === "sandbox" ? anyAddress : deps.refusesUrl;
+  }
+
+  function check(input: ConnectionInput, refuses: (url: string) => string | null): void {
     const problems: { path: string; message: string }[] = [];
     if (!NAME.test(input.name)) problems.push({ path: "name", message: "Small letters, digits, _ and -, starting with a letter, 32 at most." });
     if (!deps.registry.get(input.connector)) problems.push({ path: "connector", message: "There is no such connector." });
     else {
       const shape = { connector: input.connector, endpoints: input.endpoints ?? {}, settings: input.settings ?? {}, scopes: input.scopes ?? [] };
-      problems.push(...deps.registry.check(shape, origin === "sandbox" ? () => null : deps.refusesUrl));
+      problems.push(...deps.registry.check(shape, refuses));
     }
     if (problems.length > 0) throw new OutbandError("invalid_request", { problems });
   }
@@ -229,6 +255,16 @@ export function createConnections(deps: ConnectionDeps): Connections {
       updatedAt: row.updatedAt,
     };
   }
+}
+
+/** The sandbox listens on loopback, whatever the settings say about the network. */
+function anyAddress(): null {
+  return null;
+}
+
+function sameEntries(a: Record<string, string>, b: Record<string, string>): boolean {
+  const names = new Set([...Object.keys(a), ...Object.keys(b)]);
+  return [...names].every((name) => a[name] === b[name]);
 }
 
 function asInput(row: ConnectionRow): ConnectionInput {

@@ -14,13 +14,14 @@ import type { Principal } from "../identity/principal.js";
 import { appendAccountEvent } from "./accountEvents.js";
 import { accountView, type AccountRow, type ConnectionRow } from "./store.js";
 import type { Targets } from "./target.js";
-import type { LinkCreated, LinkRequest, LinkView } from "./types.js";
+import { type LinkCreated, type LinkRequest, type LinkView, OPERATOR_REASONS } from "./types.js";
 
 /** Contract 6.1.5: links for one person, client and connection within LINK_TTL_S, whatever became of them except completed. */
 const LINKS_AT_MOST = 3;
 /** A shared link must leave its reader some time. */
 const SHARED_REST_MS = 60_000;
-const LABEL = /^[\p{L}\p{N}\p{P}\p{S} ]{1,64}$/u;
+/** Marks belong to letters: without them neither Hindi nor a decomposed accent could be written. */
+const LABEL = /^(?!\p{M})[\p{L}\p{M}\p{N}\p{P}\p{S} ]{1,64}$/u;
 
 export type LinkRow = AuthorizationLink & { account: AccountRow };
 
@@ -147,6 +148,9 @@ export function createLinkBook(deps: LinkDeps) {
   async function accountFor(tx: Tx, connection: ConnectionRow, request: LinkRequest): Promise<AccountRow> {
     const key = { connectionId: connection.id, identifier: request.identifier, label: request.label };
     const known = await tx.connectedAccount.findUnique({ where: { connectionId_identifier_label: key }, include: { connection: true } });
+    if (known && known.status === "ERROR" && OPERATOR_REASONS.some((reason) => reason === known.statusReason)) {
+      throw new OutbandError("provider_error", { reason: known.statusReason ?? "misconfigured", message: "Connecting again does not help: an operator must mend this connection." });
+    }
     if (known) return known;
     const made = await tx.connectedAccount.create({
       data: { ...key, id: newId<AccountId>(clock, "ca"), status: "PENDING", statusReason: "awaiting_user", createdAt: clock.date() },
@@ -211,7 +215,7 @@ const WITH_ACCOUNT = { account: { include: { connection: true } } } as const;
 /** 1–64 printable characters, or the empty default (contract section 1). */
 export function checkLabel(label: string): void {
   if (label === "" || (LABEL.test(label) && label.trim() === label && label !== "default")) return;
-  throw new OutbandError("invalid_request", { problems: [{ path: "label", message: "1 to 64 printable characters, without white space at the ends." }] });
+  throw new OutbandError("invalid_request", { problems: [{ path: "label", message: "1 to 64 printable characters without white space at the ends; the default label is the empty one." }] });
 }
 
 function linkView(row: LinkRow, method: "oauth" | "api_key", nowMs: number): LinkView {

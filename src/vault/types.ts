@@ -27,6 +27,9 @@ export type StatusReason =
   | "misconfigured"
   | "unreadable_credential";
 
+/** Reasons of ERROR that an operator must mend: no consent of the person would help, so no link is made (contract section 2). */
+export const OPERATOR_REASONS: readonly StatusReason[] = ["client_rejected", "misconfigured"];
+
 /** A connected account as the outside may see it: never a secret. */
 export interface AccountView {
   id: AccountId;

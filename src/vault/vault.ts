@@ -74,7 +74,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
   const book = createLinkBook({ db, clock, sealer, targets, publicUrl, linkTtlS, knowsPerson });
   const keeper = createKeeper({ db, clock, log, box, book, revoker, settlement, targets });
   const consent = createConsent({ db, clock, sealer, oauth, book, keeper, keyProbe, revoker, settlement, targets, publicUrl, linkTtlS });
-  const accounts = createAccounts({ db, clock, box, refresher, revoker, keyProbe, targets, knowsPerson });
+  const accounts = createAccounts({ db, clock, box, refresher, revoker, keyProbe, oauth, targets, knowsPerson });
   const connections = createConnections({
     db,
     clock,
@@ -83,7 +83,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
     targets,
     publicUrl,
     refusesUrl: (url) => egress.refuses(url),
-    disconnectAccount: (actor, id) => accounts.disconnect(actor, id),
+    removeAccount: (actor, id) => accounts.disconnect(actor, id, { purge: true }),
   });
   const access = createAccess({ db, clock, egress, box, refresher });
   const onceOnly = createOnceOnly({
