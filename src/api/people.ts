@@ -129,6 +129,7 @@ export function peopleRoutes(deps: PeopleDeps): Route[] {
         if (!user || user.role === "disabled") throw new OutbandError("unknown_identifier");
         const minted = await sessionTokens.mint({
           sub: user.sub,
+          personSince: user.createdAt,
           ttlS: body.ttl_s,
           endpoint,
           scopes: body.scopes ?? ["mcp:read", "mcp:write"],

@@ -8,10 +8,11 @@ export type Role = "user" | "viewer" | "admin" | "disabled";
 /** A person as the rest of the program sees one: never the hash. */
 export interface User {
   sub: Identifier;
+  /** Empty: the issuer gave none that may be shown as theirs. */
   email: string;
   name: string | null;
   role: Role;
-  /** `builtin`, or the URL of the external issuer. */
+  /** BUILT_IN, or the URL of the external issuer. */
   issuer: string;
   hasPassword: boolean;
   createdAt: Date;
@@ -24,13 +25,23 @@ export interface FieldProblem {
   message: string;
 }
 
+/** The issuer of people with a password of ours. */
+export const BUILT_IN = "builtin";
 const EMAIL_CHARACTERS_MAX = 254;
-const NAME_CHARACTERS_MAX = 100;
+export const NAME_CHARACTERS_MAX = 100;
 const SUB_CHARACTERS_MAX = 255;
 
 /** What sign-in looks up: trimmed, lower case. The address itself is kept as it was given. */
 export function emailKey(email: string): string {
   return email.trim().toLowerCase();
+}
+
+/**
+ * The same column for people of an external issuer, whose address is only shown: two of them may have the same one. Nobody
+ * can type this as an address, because of the blank.
+ */
+export function externalEmailKey(sub: string): string {
+  return `sub ${sub}`;
 }
 
 export interface PersonInput {
@@ -67,7 +78,7 @@ function subProblem(sub: string): string | null {
 }
 
 /** No grammar of addresses: only mail proves one. */
-function emailProblem(email: string): string | null {
+export function emailProblem(email: string): string | null {
   const sound = /^[^\s@\p{Cc}\p{Cf}]+@[^\s@\p{Cc}\p{Cf}]+$/u.test(email) && email.length <= EMAIL_CHARACTERS_MAX;
   return sound ? null : "This is not an e-mail address.";
 }

@@ -13,7 +13,7 @@ export interface PersonPrincipal {
   /** As the client calls itself; unverified, always shown as such. */
   clientName: string | null;
   scopes: ReadonlySet<string>;
-  /** The grant behind the token; read again at every call. Null: a session token. */
+  /** The grant behind the token; read again at every call. Null: a session token, or one that the external issuer made. */
   grantId: string | null;
   /** The API key that minted the session token. */
   apiKeyId: string | null;

@@ -11,6 +11,8 @@ export const SESSION_TTL_S_MAX = 86_400;
 
 export interface SessionTokenInput {
   sub: string;
+  /** When the person's row was made: somebody who is deleted and comes again under the same sub does not get the old tokens back. */
+  personSince: Date;
   ttlS: number;
   /** A path, such as `/mcp`. */
   endpoint: string;
@@ -32,7 +34,7 @@ export function createSessionTokens(deps: { keys: SigningKeys; issuer: string; p
       const { kid, privateKey } = keys.current();
       const issuedAtS = Math.floor(clock.now() / 1000);
       const expiresAtS = issuedAtS + Math.floor(input.ttlS);
-      const jwt = await new SignJWT({ scope: input.scopes.join(" "), key_id: input.apiKeyId })
+      const jwt = await new SignJWT({ scope: input.scopes.join(" "), key_id: input.apiKeyId, person_since: input.personSince.getTime() })
         .setProtectedHeader({ alg: SIGNING_ALGORITHM, typ: SESSION_TOKEN_TYPE, kid })
         .setIssuer(issuer)
         .setAudience(publicUrl + input.endpoint)

@@ -8,9 +8,11 @@ import { isUniqueViolation } from "../db/errors.js";
 import { cursorOf, readCursor } from "../db/timeCursor.js";
 import { OutbandError } from "../errors.js";
 import { newId, type Identifier } from "../ids.js";
+import { endEverything } from "./ending.js";
+import { recordIssuer } from "./external/record.js";
 import { createOneTimeLinks } from "./oneTimeLinks.js";
 import { createPasswords } from "./passwords.js";
-import { emailKey, requireSound, userOf, USER_COLUMNS, type Role, type User, type UserRow } from "./person.js";
+import { BUILT_IN, emailKey, externalEmailKey, requireSound, userOf, USER_COLUMNS, type FieldProblem, type Role, type User, type UserRow } from "./person.js";
 import type { Principal } from "./principal.js";
 import { createSignInLimits } from "./signInLimits.js";
 
@@ -34,6 +36,8 @@ export interface Where {
 
 export interface Users {
   find(sub: string): Promise<User | null>;
+  /** The person, if they may sign in here: not disabled, and of the issuer that people sign in at. */
+  findActive(sub: string): Promise<User | null>;
   /** Newest first. Throws invalid_request for a cursor that was not made here. */
   list(options?: { limit?: number | undefined; cursor?: string | undefined }): Promise<{ data: User[]; nextCursor: string | null }>;
   /** Throws invalid_request, already_exists. */
@@ -61,6 +65,8 @@ export interface Users {
   claimInvitation(token: string, person: { password: string; name?: string | null }): Promise<User | null>;
   /** ADMIN_EMAIL and ADMIN_PASSWORD: makes the first administrator, once, over all instances. */
   ensureFirstAdmin(person: { email: string; password: Secret }): Promise<"made" | "exists">;
+  /** A sign-in that failed elsewhere than at a password. */
+  countFailedSignIn(): void;
   /** For the worker, every minute. */
   flushFailedSignIns(): Promise<void>;
 }
@@ -69,8 +75,11 @@ const SYSTEM: Principal = { kind: "system" };
 const LIST_DEFAULT = 50;
 const LIST_MAX = 200;
 
-export function createUsers(deps: { db: Database; clock: Clock }): Users {
+/** `issuer`: who vouches for the people of this installation; default: passwords of ours do. */
+export function createUsers(deps: { db: Database; clock: Clock; issuer?: string }): Users {
   const { db, clock } = deps;
+  const issuer = deps.issuer ?? BUILT_IN;
+  const isExternal = issuer !== BUILT_IN;
   const passwords = createPasswords(clock);
   const links = createOneTimeLinks(deps);
   const limits = createSignInLimits(deps);
@@ -80,7 +89,11 @@ export function createUsers(deps: { db: Database; clock: Clock }): Users {
   async function insert(tx: Tx, input: NewUser, passwordHash: string | null, actor: Principal): Promise<User> {
     const sub = input.sub ?? newId(clock, "usr");
     const email = input.email.trim();
-    const data = { sub, email, emailKey: emailKey(email), name: cleanName(input.name), role: input.role, passwordHash };
+    const key = isExternal ? externalEmailKey(sub) : emailKey(email);
+    const data = { sub, email, emailKey: key, name: cleanName(input.name), role: input.role, passwordHash, issuer, createdAt: clock.date() };
+    if (isExternal && !(await recordIssuer(tx, issuer))) throw new OutbandError("unavailable", { reason: "issuer_recorded" });
+    // Somebody of this sub was here and was removed: nothing that was under way then is theirs now.
+    await endEverything(tx, sub);
     const row = await orTaken(tx.user.create({ data, select: USER_COLUMNS }));
     await recordAudit(tx, personAct("person.created", actor, sub, { role: input.role }));
     return userOf(row);
@@ -93,7 +106,8 @@ export function createUsers(deps: { db: Database; clock: Clock }): Users {
 
   async function requireOtherAdmin(tx: Tx, sub: string): Promise<void> {
     await lockAdmins(tx);
-    const others = await tx.user.count({ where: { role: "admin", NOT: { sub } } });
+    // One who cannot sign in is of no help.
+    const others = await tx.user.count({ where: { role: "admin", issuer, NOT: { sub } } });
     if (others === 0) throw new OutbandError("forbidden", { reason: "last_admin", message: "This is the last administrator. Make another one first." });
   }
 
@@ -114,6 +128,11 @@ export function createUsers(deps: { db: Database; clock: Clock }): Users {
       return row === null ? null : userOf(row);
     },
 
+    findActive: async (sub) => {
+      const row = await find(sub);
+      return row === null || row.role === "disabled" || row.issuer !== issuer ? null : userOf(row);
+    },
+
     list: async (options = {}) => {
       const take = Math.min(Math.max(options.limit ?? LIST_DEFAULT, 1), LIST_MAX);
       const last = options.cursor === undefined ? undefined : readCursor(options.cursor);
@@ -127,6 +146,7 @@ export function createUsers(deps: { db: Database; clock: Clock }): Users {
 
     create: async (input, actor = SYSTEM) => {
       requireSound(input);
+      if (isExternal) requireExternal(input);
       const passwordHash = input.password === undefined ? null : await passwords.hash(secret(input.password));
       return db.transaction((tx) => insert(tx, input, passwordHash, actor));
     },
@@ -152,6 +172,7 @@ export function createUsers(deps: { db: Database; clock: Clock }): Users {
     setPassword: async (sub, password, actor = SYSTEM) => {
       const row = await find(sub);
       if (row === null) throw new OutbandError("not_found");
+      if (isExternal) throw refused("password", NO_PASSWORDS);
       requireSound({ email: row.email, password });
       const passwordHash = await passwords.hash(secret(password));
       await db.transaction(async (tx) => {
@@ -165,6 +186,7 @@ export function createUsers(deps: { db: Database; clock: Clock }): Users {
       return db.transaction(async (tx) => {
         const before = await tx.user.findUnique({ where: { sub }, select: USER_COLUMNS });
         if (before === null) throw new OutbandError("not_found");
+        if (before.issuer !== BUILT_IN) requireOwn(change);
         if (before.role === "admin" && change.role !== undefined && change.role !== "admin") await requireOtherAdmin(tx, sub);
         const email = change.email?.trim();
         const data = {
@@ -191,14 +213,15 @@ export function createUsers(deps: { db: Database; clock: Clock }): Users {
       });
     },
 
-    anyAdmin: () => hasAdmin(db.prisma),
+    anyAdmin: () => hasAdmin(db.prisma, issuer),
     makeSetupLink: () => links.make("setup", null),
     makeInvitation: (sub) => links.make("invitation", sub),
 
     readLink: async (token) => {
+      if (isExternal) return null;
       const link = await links.read(token);
       if (link === null) return null;
-      if (link.purpose === "setup") return (await hasAdmin(db.prisma)) ? null : { purpose: "setup" };
+      if (link.purpose === "setup") return (await hasAdmin(db.prisma, issuer)) ? null : { purpose: "setup" };
       const row = link.sub === null ? null : await find(link.sub);
       return row === null || row.role === "disabled" ? null : { purpose: "invitation", email: row.email, name: row.name };
     },
@@ -210,7 +233,7 @@ export function createUsers(deps: { db: Database; clock: Clock }): Users {
       const passwordHash = await passwords.hash(secret(person.password));
       return db.transaction(async (tx) => {
         await lockAdmins(tx);
-        if ((await hasAdmin(tx)) || !(await links.claim(tx, token, "setup"))) return null;
+        if ((await hasAdmin(tx, issuer)) || !(await links.claim(tx, token, "setup"))) return null;
         return insert(tx, { ...person, role: "admin" }, passwordHash, SYSTEM);
       });
     },
@@ -232,13 +255,13 @@ export function createUsers(deps: { db: Database; clock: Clock }): Users {
     },
 
     ensureFirstAdmin: async (person) => {
-      if (await hasAdmin(db.prisma)) return "exists";
+      if (await hasAdmin(db.prisma, issuer)) return "exists";
       const input = { email: person.email, password: person.password.reveal() };
       requireSound(input);
       const passwordHash = await passwords.hash(person.password);
       return db.transaction(async (tx) => {
         await lockAdmins(tx);
-        if (await hasAdmin(tx)) return "exists";
+        if (await hasAdmin(tx, issuer)) return "exists";
         // Somebody of that address is there already (made over the API): the operator's word makes them the administrator.
         const known = await tx.user.updateMany({ where: { emailKey: emailKey(person.email) }, data: { role: "admin", passwordHash } });
         if (known.count === 0) await insert(tx, { ...input, role: "admin" }, passwordHash, SYSTEM);
@@ -246,18 +269,34 @@ export function createUsers(deps: { db: Database; clock: Clock }): Users {
       });
     },
 
+    countFailedSignIn: () => limits.failed(),
     flushFailedSignIns: () => limits.flush(),
   };
 }
 
-async function hasAdmin(target: Pick<Tx, "user">): Promise<boolean> {
-  return (await target.user.findFirst({ where: { role: "admin" }, select: { sub: true } })) !== null;
+async function hasAdmin(target: Pick<Tx, "user">, issuer: string): Promise<boolean> {
+  return (await target.user.findFirst({ where: { role: "admin", issuer }, select: { sub: true } })) !== null;
 }
 
-/** Browser sessions, and the grants, tokens and sessions of the authorization server. */
-async function endEverything(tx: Tx, sub: string): Promise<void> {
-  await tx.browserSession.deleteMany({ where: { sub } });
-  await tx.oAuthRecord.deleteMany({ where: { sub } });
+const NO_PASSWORDS = "People sign in at OIDC_ISSUER; no passwords are kept here.";
+const KEPT_THERE = "OIDC_ISSUER tells this of its people, at each sign-in.";
+
+/** Whom the issuer knows can be made ahead of their first sign-in, under the name that it knows them by. */
+function requireExternal(input: NewUser): void {
+  const problems: FieldProblem[] = [];
+  if (input.sub === undefined) problems.push({ path: "sub", message: "The sub by which OIDC_ISSUER knows the person is needed." });
+  if (input.password !== undefined) problems.push({ path: "password", message: NO_PASSWORDS });
+  if (problems.length > 0) throw new OutbandError("invalid_request", { problems });
+}
+
+/** What the next sign-in would write over is not taken. */
+function requireOwn(change: { email?: string; name?: string | null }): void {
+  const paths = (["email", "name"] as const).filter((path) => change[path] !== undefined);
+  if (paths.length > 0) throw new OutbandError("invalid_request", { problems: paths.map((path) => ({ path, message: KEPT_THERE })) });
+}
+
+function refused(path: string, message: string): OutbandError {
+  return new OutbandError("invalid_request", { problems: [{ path, message }] });
 }
 
 function personAct(action: string, actor: Principal, sub: string, detail?: AuditRow["detail"]): AuditRow {

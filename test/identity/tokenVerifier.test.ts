@@ -149,7 +149,7 @@ eachDatabase("tokens", (open) => {
 
   test("a session token is for one endpoint and dies with its key, its person, its time", async () => {
     const { id } = await apiKeys.create({ name: "backend", scopes: ["execute"] });
-    const mint = async (apiKeyId: string) => sessionTokens.mint({ sub: ann.sub, ttlS: 60, endpoint: "/mcp", scopes: ["mcp:read"], apiKeyId });
+    const mint = async (apiKeyId: string) => sessionTokens.mint({ sub: ann.sub, personSince: ann.createdAt, ttlS: 60, endpoint: "/mcp", scopes: ["mcp:read"], apiKeyId });
     const { token, expiresAt } = await mint(id);
     assert.ok(expiresAt.getTime() <= clock.now() + 60_000);
     const principal = await verifier.verify(token.reveal(), AUDIENCE);
@@ -176,8 +176,8 @@ eachDatabase("tokens", (open) => {
     assert.notEqual(await refused(await accessToken({ header: { typ: "outband-session+jwt" } })), "accepted");
     assert.notEqual(await refused(await accessToken({ claims: { key_id: id }, without: ["gid"] })), "accepted");
     assert.notEqual(await refused(await accessToken({ header: { typ: "outband-session+jwt" }, claims: { key_id: "key_nobody" } })), "accepted");
-    await assert.rejects(sessionTokens.mint({ sub: ann.sub, ttlS: 86_401, endpoint: "/mcp", scopes: [], apiKeyId: id }), RangeError);
-    await assert.rejects(sessionTokens.mint({ sub: ann.sub, ttlS: 59, endpoint: "/mcp", scopes: [], apiKeyId: id }), RangeError);
+    await assert.rejects(sessionTokens.mint({ sub: ann.sub, personSince: ann.createdAt, ttlS: 86_401, endpoint: "/mcp", scopes: [], apiKeyId: id }), RangeError);
+    await assert.rejects(sessionTokens.mint({ sub: ann.sub, personSince: ann.createdAt, ttlS: 59, endpoint: "/mcp", scopes: [], apiKeyId: id }), RangeError);
   });
 
   test("instances that start at once on an empty database sign with one key, whose private half is sealed", async () => {
