@@ -29,6 +29,8 @@ import { ensureCliKey } from "./identity/cliKey.js";
 import { createPeople } from "./identity/people.js";
 import { createSessionTokens } from "./identity/sessionTokens.js";
 import { createSigningKeys } from "./identity/signingKeys.js";
+import { createExternalTokens } from "./identity/external/accessTokens.js";
+import { createExternalSignIn, requireSameIssuer } from "./identity/external/external.js";
 import { sweepIdentity } from "./identity/sweep.js";
 import { createTokenVerifier } from "./identity/tokenVerifier.js";
 import { createUsers } from "./identity/users.js";
@@ -84,8 +86,12 @@ export async function createApp(options: AppOptions): Promise<App> {
   const db = await openDatabase({ databaseUrl: settings.databaseUrl, dataDir: settings.dataDir, log, clock });
   const undo: (() => Promise<unknown>)[] = [() => db.close()];
   try {
-    const ring = await openKeyRing({ settings, db, clock, note: (sentence) => notes.push(sentence) });
-    const sealer = createSealer({ ring, db, clock });
+    await requireSameIssuer(db, settings.oidc?.issuer ?? null);
+    const masterKeys = await openKeyRing({ settings, db, clock, note: (sentence) => notes.push(sentence) });
+    const { ring } = masterKeys;
+    const onAside = (scope: string, id: string) => log.error("a data key does not open and was put aside: what it sealed is lost", { scope, row: id });
+    const sealer = createSealer({ ring, db, clock, onAside });
+    const rotation = createRotation({ settings, keys: masterKeys, db, clock, stopping: stop.signal });
     const egress = createEgress({ allowPrivateNetwork: settings.allowPrivateNetwork, clock });
     undo.push(() => egress.close());
     const registry = createRegistry();
@@ -93,16 +99,27 @@ export async function createApp(options: AppOptions): Promise<App> {
 
     // Identity.
     const cliKey = db.kind === "embedded" ? await ensureCliKey(settings.dataDir, clock) : null;
-    const users = createUsers({ db, clock });
+    const external = settings.oidc && createExternalSignIn({ db, egress, clock, log, publicUrl, settings: settings.oidc });
+    void external?.tryOut();
+    const users = createUsers({ db, clock, ...(external && { issuer: external.issuer }) });
     const apiKeys = createApiKeys({ db, clock, adminKey: settings.adminApiKey, cliKey });
     const keys = await createSigningKeys({ db, sealer, clock });
     const issuer = issuerOf(publicUrl);
     const sessionTokens = createSessionTokens({ keys, issuer, publicUrl, clock });
-    const verifier = createTokenVerifier({ keys, issuer, db, clock, isFixedKey: (id) => apiKeys.isFixed(id) });
-    if (settings.adminEmail !== null && settings.adminPassword !== null) {
+    const verifier = createTokenVerifier({
+      keys,
+      issuer,
+      db,
+      clock,
+      isFixedKey: (id) => apiKeys.isFixed(id),
+      ...(external && { signInIssuer: external.issuer }),
+      external: external && settings.oidc?.acceptTokens ? createExternalTokens({ issuer: external.issuer, keys: external.keys, clock }) : null,
+    });
+    if (external === null && settings.adminEmail !== null && settings.adminPassword !== null) {
       await users.ensureFirstAdmin({ email: settings.adminEmail, password: settings.adminPassword });
     }
-    const setupUrl = !(await users.anyAdmin()) && isLoopbackHost(new URL(publicUrl).hostname) ? `${publicUrl}/setup/${(await users.makeSetupLink()).reveal()}` : null;
+    const needsSetup = external === null && !(await users.anyAdmin()) && isLoopbackHost(new URL(publicUrl).hostname);
+    const setupUrl = needsSetup ? `${publicUrl}/setup/${(await users.makeSetupLink()).reveal()}` : null;
 
     // Practice providers, and the vault.
     const sandbox = (await wantsSandbox(db, settings, isLoopbackHost))
@@ -127,7 +144,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       linkTtlS: settings.linkTtlS,
       retention: { executionDays: settings.executionRetentionDays, eventDays: settings.eventRetentionDays, auditDays: settings.auditRetentionDays },
       sandboxOrigin: () => sandbox?.origin ?? null,
-      knowsPerson: async (sub) => ((await users.find(sub))?.role ?? "disabled") !== "disabled",
+      knowsPerson: async (sub) => (await users.findActive(sub)) !== null,
       instance: clock.randomBytes(9).toString("base64url"),
     });
     undo.push(() => vault.close());
@@ -136,7 +153,7 @@ export async function createApp(options: AppOptions): Promise<App> {
 
     // Surfaces.
     const loadPerson = async (sub: string) => {
-      const user = await users.find(sub);
+      const user = await users.findActive(sub);
       return user && user.role !== "disabled" ? { sub: user.sub, email: user.email, name: user.name, role: user.role } : null;
     };
     const sessions = createSessions({ db, sealer, ring, publicUrl, clock, loadPerson });
@@ -146,7 +163,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       sealer,
       ring,
       keys,
-      users,
+      users: { find: users.findActive },
       sessions,
       render,
       egress,
@@ -175,7 +192,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     app.use(requestContext({ publicUrl, clock }));
     app.use(createHealth({ parts: { database: () => db.isReady() }, stopping: () => stop.signal.aborted }));
     app.use(securityHeaders(publicUrl));
-    app.use(createMcpRouter({ vault, verifier, ring, db, clock, log, settings, stopping: stop.signal }));
+    const authorizationServers = [issuer, ...(external && settings.oidc?.acceptTokens ? [external.issuer] : [])];
+    app.use(createMcpRouter({ vault, verifier, authorizationServers, ring, db, clock, log, settings, stopping: stop.signal }));
     app.use(authorization.router);
     app.use("/assets", createAssets());
     app.use(
@@ -198,7 +216,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       }),
     );
     app.use(...sessions.middleware);
-    app.use(createSignInPages({ users, sessions, render, apps: authorization }));
+    app.use(createSignInPages({ users, sessions, render, apps: authorization, external }));
     app.use(createConnectPages(pageDeps));
     app.use(createConnectionsPages(pageDeps));
     app.use(createAdminPages({ ...pageDeps, registry, people: createPeople({ db }), audit: (filter) => listAudit(db.prisma, filter) }));

@@ -7,6 +7,7 @@ import { EXIT_CODE_SETTINGS, loadEnvironment, readSettings } from "./config/conf
 import type { Settings } from "./config/settings.js";
 import { MasterKeyRefusal } from "./crypto/masterKey.js";
 import { DatabaseRefusal } from "./db/client.js";
+import { IssuerRefusal } from "./identity/external/external.js";
 import { createLog } from "./log.js";
 
 async function main(): Promise<void> {
@@ -20,7 +21,7 @@ async function main(): Promise<void> {
   try {
     app = await createApp({ settings, clock: systemClock, log });
   } catch (thrown) {
-    if (thrown instanceof MasterKeyRefusal || thrown instanceof DatabaseRefusal) return refuse([thrown.message]);
+    if (thrown instanceof MasterKeyRefusal || thrown instanceof DatabaseRefusal || thrown instanceof IssuerRefusal) return refuse([thrown.message]);
     if (isPortTaken(thrown)) return refuse([portTaken(settings.port)]);
     throw thrown;
   }

@@ -80,7 +80,7 @@ export interface PersonWords {
 
 export function personWords(sub: string, people: ReadonlyMap<string, PersonName>): PersonWords {
   const known = people.get(sub);
-  return { sub, shown: outsideText(known?.email ?? sub, 120), name: known?.name ? outsideText(known.name, 80) : null };
+  return { sub, shown: outsideText(known?.email || sub, 120), name: known?.name ? outsideText(known.name, 80) : null };
 }
 
 export interface ScopeWords {

@@ -249,11 +249,14 @@ function checkTogether(settings: Settings, reader: Reader): void {
   if (!isLoopbackHost(settings.host) && reader.text("PUBLIC_URL") === null) {
     reader.problem("PUBLIC_URL is required when HOST is not a loopback address: it is the base of every link that is given out.");
   }
-  if (isPublic && settings.adminEmail === null && settings.adminPassword === null) {
+  // With an issuer they would make somebody who cannot sign in: ADMIN_CLAIM says there who administers.
+  if (isPublic && reader.text("OIDC_ISSUER") === null && settings.adminEmail === null && settings.adminPassword === null) {
     reader.problem(
       "ADMIN_EMAIL and ADMIN_PASSWORD are required when PUBLIC_URL is not a loopback name: nobody else may become the first admin.",
     );
   }
+  if (settings.oidc?.issuer === `${settings.publicUrl}/oauth`)
+    reader.problem("OIDC_ISSUER must not be Outband itself: people sign in there, and Outband would send them back for it.");
   if (isPublic && settings.sandbox === "on")
     reader.problem("SANDBOX must not be on when PUBLIC_URL is not a loopback name: its practice people have no secrets.");
   if (settings.databaseUrl !== null && settings.masterKey === null) {
@@ -277,6 +280,9 @@ function warningsAbout(settings: Settings, platform: string): string[] {
   }
   if (settings.oidc !== null && settings.oidc.adminClaim === null) {
     warnings.push("ADMIN_CLAIM is not set: nobody who signs in at OIDC_ISSUER becomes an admin.");
+  }
+  if (settings.oidc !== null && settings.adminEmail !== null) {
+    warnings.push("ADMIN_EMAIL and ADMIN_PASSWORD do nothing while OIDC_ISSUER is set: people sign in there, without passwords of ours.");
   }
   return warnings;
 }

@@ -4,7 +4,7 @@
 /** OAuth requests come back here with all their parameters. */
 const CHARACTERS_MAX = 4_000;
 /** Coming back to these would sign in again, or out again. */
-const NOT_BACK = ["/login", "/logout"];
+const NOT_BACK = ["/login", "/login/callback", "/logout"];
 
 /** The path, when it surely stays on this origin; else null. */
 export function ownPath(text: unknown): string | null {

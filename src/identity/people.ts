@@ -1,6 +1,6 @@
 // Who stands behind a `sub` or the id of an API key, for lists that name many at once. Reads only.
 import type { Database } from "../db/client.js";
-import { emailKey } from "./person.js";
+import { BUILT_IN, emailKey } from "./person.js";
 
 export interface PersonName {
   email: string;
@@ -12,7 +12,7 @@ export interface People {
   named(subs: readonly (string | null)[]): Promise<Map<string, PersonName>>;
   /** The names of API keys, by id; those of the settings have none. */
   keyNames(ids: readonly (string | null)[]): Promise<Map<string, string>>;
-  /** The `sub` of the person with this e-mail address; null: nobody's. */
+  /** The `sub` of the person with this e-mail address; null: nobody's, or not one person's alone. */
   subOf(email: string): Promise<string | null>;
 }
 
@@ -33,7 +33,10 @@ export function createPeople(deps: { db: Pick<Database, "prisma"> }): People {
     },
     async subOf(email) {
       const row = await user.findUnique({ where: { emailKey: emailKey(email) }, select: { sub: true } });
-      return row?.sub ?? null;
+      if (row !== null) return row.sub;
+      // People of an external issuer: their address is what the issuer says, and no key to them.
+      const shown = await user.findMany({ where: { email: email.trim(), issuer: { not: BUILT_IN } }, select: { sub: true }, take: 2 });
+      return shown.length === 1 ? (shown[0]?.sub ?? null) : null;
     },
   };
 }

@@ -40,6 +40,8 @@ export interface McpRouterDeps {
   vault: Vault;
   verifier: Pick<TokenVerifier, "verify">;
   ring: Pick<KeyRing, "derive">;
+  /** Whose tokens the verifier takes, ours first; default: ours alone. */
+  authorizationServers?: readonly string[];
   db: Pick<Database, "prisma" | "transaction">;
   clock: Clock;
   log: Log;
@@ -88,7 +90,7 @@ export function createMcpRouter(deps: McpRouterDeps): Router {
     const serveIt = body.message["method"] === "subscriptions/listen" ? serveListening : serve;
     await serveIt(Object.assign(req, { auth }), res, body.message);
   });
-  const metadata = protectedResource(address);
+  const metadata = protectedResource(address, deps.authorizationServers ?? [`${settings.publicUrl}/oauth`]);
   for (const path of ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"]) {
     router.all(path, originCheck(settings.publicUrl, settings.allowedOrigins), preflight("GET, OPTIONS"), metadata);
   }
@@ -142,10 +144,10 @@ function traceIdOf(value: unknown): string | undefined {
   return match?.[1];
 }
 
-function protectedResource(address: EndpointAddress): RequestHandler {
+function protectedResource(address: EndpointAddress, authorizationServers: readonly string[]): RequestHandler {
   const document = {
     resource: resourceUrl(address),
-    authorization_servers: [`${address.publicUrl}/oauth`],
+    authorization_servers: authorizationServers,
     scopes_supported: SCOPES,
     bearer_methods_supported: ["header"],
     resource_name: "Outband",

@@ -1,5 +1,5 @@
-// /account: a person's own name and password, and the apps they let in. Must never happen: a password changed without the
-// old one; a session of before that survives it.
+// /account: a person's own name and password, where we keep them, and the apps they let in. Must never happen: a password
+// changed without the old one; a session of before that survives it.
 import { Router, type Request, type RequestHandler, type Response } from "express";
 import { OutbandError } from "../errors.js";
 import { getRequestId } from "../http/guard.js";
@@ -27,6 +27,8 @@ export interface AccountDeps {
   sessions: Sessions;
   render: Renderer;
   apps: Apps;
+  /** The host that keeps names and passwords instead; null: we do. */
+  keptAt: string | null;
 }
 
 /** What a redirect after a change may say; anything else in the query says nothing. */
@@ -45,6 +47,13 @@ export function createAccountPages(deps: AccountDeps, form: RequestHandler[]): R
     const done = typeof req.query.done === "string" ? (DONE[req.query.done] ?? null) : null;
     await show(deps, req, res, { done });
   });
+
+  router.post("/account/apps/:id/remove", ...form, async (req, res) => {
+    await apps.endApp(personOf(req).sub, String(req.params.id));
+    res.redirect(303, "/account?done=app");
+  });
+
+  if (deps.keptAt !== null) return router;
 
   router.post("/account/name", ...form, async (req, res) => {
     const person = personOf(req);
@@ -66,11 +75,6 @@ export function createAccountPages(deps: AccountDeps, form: RequestHandler[]): R
     await sessions.endSessionsOf(person.sub);
     await sessions.signIn(req, person.sub);
     res.redirect(303, "/account?done=password");
-  });
-
-  router.post("/account/apps/:id/remove", ...form, async (req, res) => {
-    await apps.endApp(personOf(req).sub, String(req.params.id));
-    res.redirect(303, "/account?done=app");
   });
 
   return router;
@@ -104,6 +108,7 @@ async function show(deps: AccountDeps, req: Request, res: Response, shown: { don
     email: user.email,
     name: shown.name ?? user.name ?? "",
     hasPassword: user.hasPassword,
+    keptAt: deps.keptAt,
     apps: await deps.apps.appsOf(person.sub),
     done: shown.done ?? null,
     problems: shown.problems ?? {},

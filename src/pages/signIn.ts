@@ -1,14 +1,16 @@
-// /login, /logout and /setup/{token}: the built-in sign-in. Must never happen: words, a status or a time that tell whether
-// an e-mail is known here; a GET that changes something; a way back that leaves this origin.
-import express, { Router, type Request, type Response } from "express";
+// /login, /logout and /setup/{token}: the built-in sign-in, or the way to another one. Must never happen: words, a status or
+// a time that tell whether an e-mail is known here; a GET that changes something; a way back that leaves this origin.
+import express, { Router, type Request, type RequestHandler, type Response } from "express";
 import { OutbandError } from "../errors.js";
 import { getRequestId } from "../http/guard.js";
 import { ownPath } from "../http/ownPath.js";
 import { methodNotAllowed } from "../http/problem.js";
 import type { Renderer } from "../http/render.js";
 import { currentPerson, takeWayBack, wayBackTargets, type Sessions } from "../http/session.js";
+import type { ExternalSignIn } from "../identity/external/external.js";
 import type { User, Users } from "../identity/users.js";
 import { createAccountPages, type Apps } from "./account.js";
+import { createExternalPages } from "./externalSignIn.js";
 import { fieldsOf, problemsOf, type Problems } from "./formFields.js";
 
 export interface SignInDeps {
@@ -17,6 +19,8 @@ export interface SignInDeps {
   render: Renderer;
   /** The MCP clients that a person let in; the authorization server knows. */
   apps: Apps;
+  /** Where people sign in instead (OIDC_ISSUER). Without it they have a password here. */
+  external?: ExternalSignIn | null;
 }
 
 const FORM_BYTES_MAX = "16kb";
@@ -25,9 +29,26 @@ const WRONG = "This e-mail address and password do not belong together.";
 const TOO_OFTEN = "There were too many tries. Wait a little before the next one.";
 
 export function createSignInPages(deps: SignInDeps): Router {
-  const { users, sessions } = deps;
+  const { sessions } = deps;
+  const external = deps.external ?? null;
   const router = Router();
   const form = [express.urlencoded({ extended: false, limit: FORM_BYTES_MAX }), sessions.csrfGuard];
+
+  router.use(external === null ? createPasswordPages(deps, form) : createExternalPages({ ...deps, external }, form));
+  router.post("/logout", ...form, async (req, res) => {
+    const { back } = fieldsOf(req, ["back"]);
+    await sessions.signOut(req, res);
+    // The page that was left asks for a sign-in by itself, and knows where it may lead.
+    res.redirect(303, ownPath(back) ?? "/login");
+  });
+  router.all("/logout", methodNotAllowed("POST"));
+  router.use(createAccountPages({ ...deps, keptAt: external?.host ?? null }, form));
+  return router;
+}
+
+function createPasswordPages(deps: SignInDeps, form: RequestHandler[]): Router {
+  const { users, sessions } = deps;
+  const router = Router();
 
   router.get("/login", async (req, res) => {
     const again = req.query.again !== undefined;
@@ -52,14 +73,6 @@ export function createSignInPages(deps: SignInDeps): Router {
     await sessions.signIn(req, user.sub);
     res.redirect(303, takeWayBack(req));
   });
-
-  router.post("/logout", ...form, async (req, res) => {
-    const { back } = fieldsOf(req, ["back"]);
-    await sessions.signOut(req, res);
-    // The page that was left asks for a sign-in by itself, and knows where it may lead.
-    res.redirect(303, ownPath(back) ?? "/login");
-  });
-  router.all("/logout", methodNotAllowed("POST"));
 
   router.get("/setup/:token", async (req, res) => {
     const link = await readLink(users, req);
@@ -86,7 +99,6 @@ export function createSignInPages(deps: SignInDeps): Router {
     showSetup(deps, req, res, link, { values, problems, status: 400 });
   });
 
-  router.use(createAccountPages(deps, form));
   return router;
 }
 

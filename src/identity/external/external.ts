@@ -7,9 +7,11 @@ import { Secret } from "../../crypto/secret.js";
 import { newToken, sameText } from "../../crypto/tokens.js";
 import type { Database } from "../../db/client.js";
 import { OutbandError } from "../../errors.js";
+import { addressKey, createLimiter } from "../../http/limiter.js";
 import type { Log } from "../../log.js";
 import type { Egress } from "../../net/egress.js";
 import type { User } from "../person.js";
+import { TRIES_PER_ADDRESS } from "../signInLimits.js";
 import { createAdmission } from "./admission.js";
 import { carries, type Claims, describe } from "./claims.js";
 import { libraryCode, SignInFailure, signInFailureOf } from "./failure.js";
@@ -47,8 +49,8 @@ export interface ExternalSignIn {
   /** Of the issuer, for pages. */
   host: string;
   keys: KeySet;
-  /** `another`: let the person choose who they are there. Throws SignInFailure. */
-  begin(how: { again: boolean; another: boolean }): Promise<{ url: string; flow: SignInFlow }>;
+  /** `another`: let the person choose who they are there. Throws SignInFailure, rate_limited. */
+  begin(how: { again: boolean; another: boolean; address: string | undefined }): Promise<{ url: string; flow: SignInFlow }>;
   /** `search`: the query of the answer. Throws SignInFailure. */
   finish(search: string, flow: SignInFlow, where: { requestId: string }): Promise<User>;
   /** Looks whether the issuer can be reached, for the log of a start. Never throws. */
@@ -71,6 +73,8 @@ export function createExternalSignIn(deps: ExternalDeps): ExternalSignIn {
   const deciding = [userClaim, adminClaim].flatMap((claim) => (claim === null ? [] : [claim[0]]));
   const provider = createProvider({ egress: deps.egress, clock, issuer, clientId, clientSecret: settings.clientSecret });
   const admission = createAdmission({ db: deps.db, clock, issuer });
+  // Each one that is begun can make us send a request or two to the issuer.
+  const byAddress = createLimiter(deps, "sign_in_address", TRIES_PER_ADDRESS);
 
   async function arrive(search: string, flow: SignInFlow, where: { requestId: string }): Promise<User> {
     if (clock.now() - flow.startedAtMs > FLOW_LIFE_MS) throw new SignInFailure("ended", "too_late");
@@ -95,7 +99,9 @@ export function createExternalSignIn(deps: ExternalDeps): ExternalSignIn {
     host: new URL(issuer).host,
     keys: provider.keys,
 
-    begin: async ({ again, another }) => {
+    begin: async ({ again, another, address }) => {
+      const retryAfterS = await byAddress.count(addressKey(address));
+      if (retryAfterS > 0) throw new OutbandError("rate_limited", { reason: "sign_in", retryAfterS });
       const [state, nonce, verifier] = [newToken(clock), newToken(clock), newToken(clock)].map((token) => token.reveal()) as [string, string, string];
       const flow = { state, nonce, verifier, startedAtMs: clock.now(), again };
       const ask = again ? "credentials" : another ? "account" : null;
