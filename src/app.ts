@@ -87,11 +87,8 @@ export async function createApp(options: AppOptions): Promise<App> {
   const undo: (() => Promise<unknown>)[] = [() => db.close()];
   try {
     await requireSameIssuer(db, settings.oidc?.issuer ?? null);
-    const masterKeys = await openKeyRing({ settings, db, clock, note: (sentence) => notes.push(sentence) });
-    const { ring } = masterKeys;
-    const onAside = (scope: string, id: string) => log.error("a data key does not open and was put aside: what it sealed is lost", { scope, row: id });
-    const sealer = createSealer({ ring, db, clock, onAside });
-    const rotation = createRotation({ settings, keys: masterKeys, db, clock, stopping: stop.signal });
+    const ring = await openKeyRing({ settings, db, clock, note: (sentence) => notes.push(sentence) });
+    const sealer = createSealer({ ring, db, clock });
     const egress = createEgress({ allowPrivateNetwork: settings.allowPrivateNetwork, clock });
     undo.push(() => egress.close());
     const registry = createRegistry();
