@@ -16,6 +16,9 @@ import type { StatusReason } from "./types.js";
 const TIMEOUT_MS = 10_000;
 /** The longest Retry-After that a read waits for inside its call; longer ones are told. */
 const WAIT_429_MS = 3_000;
+/** A token that is good for longer than this is used when its renewal ahead of time does not end soon. */
+const GOOD_FOR_MS = 20_000;
+const PATIENCE_AHEAD_MS = 3_000;
 
 export interface Access {
   clientFor(account: AccountRow, connector: Connector, options: { signal: AbortSignal; exemptOrigin: string | undefined }): Promise<ApiClient>;
@@ -46,11 +49,11 @@ export function createAccess(deps: AccessDeps): Access {
       let renewal: Promise<void> | null = null;
 
       if (refresher.isDue(account)) {
-        const end = await guardUnreadable(account, () => refresher.refresh(account));
+        const ahead = goodForMs(account, clock) > GOOD_FOR_MS;
+        const end = await refresher.refresh(account, ahead ? { patienceMs: PATIENCE_AHEAD_MS } : {});
         // A transient trouble ahead of the end costs nothing: the token still works.
-        const stillGood = account.tokenExpiresAt !== null && account.tokenExpiresAt.getTime() > clock.now();
         if (end.kind === "fresh") account = end.account;
-        else if (end.kind === "unusable" || !stillGood) throw failureOf(end);
+        else if (end.kind === "unusable" || goodForMs(account, clock) <= 0) throw failureOf(end);
       }
 
       const first = account;
@@ -75,7 +78,7 @@ export function createAccess(deps: AccessDeps): Access {
       }
 
       async function renew(): Promise<void> {
-        const end = await guardUnreadable(account, () => refresher.refresh(account));
+        const end = await refresher.refresh(account);
         if (end.kind !== "fresh") throw failureOf(end);
         account = end.account;
         held = null;
@@ -103,7 +106,7 @@ export function createAccess(deps: AccessDeps): Access {
           if (wanted.write && thrown.maybeSent) throw new ProviderFailure("outcome_unknown", thrown.kind);
           throw new ProviderFailure(thrown.kind === "too_large" ? "rejected" : "unavailable", thrown.kind);
         }
-        const retryAfterMs = retryAfterOf(raw.headers["retry-after"], clock.now());
+        const retryAfterMs = retryAfterOf(raw.headers, clock.now());
         if (raw.status === 429 && !again && retryAfterMs !== null && retryAfterMs <= WAIT_429_MS) {
           await clock.sleep(retryAfterMs, options.signal);
           return send(wanted, credential, true);
@@ -112,7 +115,7 @@ export function createAccess(deps: AccessDeps): Access {
       }
 
       function checked(wanted: ApiRequest, answer: ApiAnswer): ApiAnswer {
-        const retryAfterMs = retryAfterOf(answer.headers["retry-after"], clock.now());
+        const retryAfterMs = retryAfterOf(answer.headers, clock.now());
         const more = retryAfterMs === null ? {} : { retryAfterS: Math.ceil(retryAfterMs / 1000) };
         if (answer.status === 429) throw new ProviderFailure("rate_limited", "rate_limited", more);
         if (answer.status >= 500) {
@@ -123,8 +126,11 @@ export function createAccess(deps: AccessDeps): Access {
       }
 
       async function refuse(refused: "token_rejected" | "revoked_at_provider"): Promise<ProviderFailure> {
-        await settle(account, refused, refused);
-        return new ProviderFailure("unauthorized", refused);
+        // Whether a token that cannot be renewed has run out is for the provider to say: our clock may be ahead.
+        const ranOut = refused === "token_rejected" && !account.refreshSealed && account.tokenExpiresAt !== null && goodForMs(account, clock) <= 0;
+        const reason = ranOut ? "no_refresh_token" : refused;
+        await settle(account, ranOut ? "ran_out" : refused, reason);
+        return new ProviderFailure("unauthorized", reason);
       }
     },
   };
@@ -150,6 +156,10 @@ export function createAccess(deps: AccessDeps): Access {
       throw new ProviderFailure("unauthorized", "unreadable_credential");
     }
   }
+}
+
+function goodForMs(account: AccountRow, clock: Clock): number {
+  return account.tokenExpiresAt === null ? 0 : account.tokenExpiresAt.getTime() - clock.now();
 }
 
 function failureOf(end: RefreshEnd): ProviderFailure {
@@ -206,11 +216,16 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Retry-After in seconds or as an HTTP date (RFC 9110 section 10.2.3), in ms; null when absent or odd. At most an hour. */
-export function retryAfterOf(header: string | undefined, nowMs: number): number | null {
-  if (header === undefined) return null;
-  const seconds = Number(header);
-  const ms = Number.isFinite(seconds) ? seconds * 1000 : Date.parse(header) - nowMs;
+/**
+ * Retry-After in seconds or as an HTTP date (RFC 9110 section 10.2.3), in ms; null when absent or odd. At most an hour. A date
+ * is measured against the answer's own Date, so that our clock and the provider's need not agree.
+ */
+export function retryAfterOf(headers: Record<string, string>, nowMs: number): number | null {
+  const given = headers["retry-after"];
+  if (given === undefined) return null;
+  const seconds = Number(given);
+  const sentMs = Date.parse(headers["date"] ?? "");
+  const ms = Number.isFinite(seconds) ? seconds * 1000 : Date.parse(given) - (Number.isNaN(sentMs) ? nowMs : sentMs);
   if (!Number.isFinite(ms) || ms < 0) return null;
   return Math.min(ms, 3_600_000);
 }

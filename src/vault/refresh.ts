@@ -1,30 +1,36 @@
-// Exactly one token request per account and expiry, across processes: an in-process map of promises, then a lease column
-// with compare-and-swap on the database clock; no transaction is open during HTTP (a row lock around the call made other
-// reads wait up to 3,062 ms, the lease 77 ms). Losers re-read and use the winner's token.
-// Must never happen: a rotated token that is not stored; a transient trouble that changes the status.
-import { recordAudit } from "../audit/audit.js";
+// Exactly one token request per account and expiry, across processes: an in-process map of runs, then the lease on the row.
+// Losers look again and use the winner's token. A run outlives its callers: they leave after 15 s, it ends what it began.
+// Must never happen: a caller that waits without end; a refresh that brings a disconnected account back.
 import type { Clock } from "../clock.js";
 import { OAuthFailure } from "../connectors/methods/oauthFailures.js";
-import type { OAuthClient, TokenAnswer } from "../connectors/methods/oauth.js";
+import type { OAuthClient, OAuthTarget, TokenAnswer } from "../connectors/methods/oauth.js";
+import { UnreadableError } from "../crypto/seal.js";
+import type { Secret } from "../crypto/secret.js";
 import type { Database } from "../db/client.js";
 import type { Log } from "../log.js";
-import { transition } from "./account.js";
-import { appendAccountEvent } from "./accountEvents.js";
+import { type Act, transition } from "./account.js";
 import type { CredentialBox } from "./credential.js";
+import { createSettleFailure } from "./refreshFailure.js";
+import { createLeases } from "./refreshLease.js";
+import { createSave } from "./refreshSave.js";
 import type { AccountRow } from "./store.js";
 import type { TargetOf } from "./target.js";
+import { dueAtMs } from "./tokenLife.js";
 import type { StatusReason } from "./types.js";
 
-/** Longer than the token request's own deadline (10 s), so that a live winner never loses its lease. */
-const LEASE_S = 20;
-const LOSER_WAIT_MS = 15_000;
-/** Refreshed this long before the end, or a tenth of the lifetime if that is shorter. */
-const AHEAD_MS = 60_000;
-const BACKOFF_FIRST_MS = 1_000;
-const BACKOFF_MOST_MS = 60_000;
-const STORE_TRIES = 5;
+export { expiryOf } from "./tokenLife.js";
+
+/** Contract 6.1: a hung refresh ends within 15 s for whoever waits. The rest of the call needs some of it. */
+const CALLER_WAIT_MS = 14_000;
+/** A run that waits for another's lease goes on past its lapse (20 s), so that somebody is there to take it over. */
+const LEASE_WAIT_MS = 24_000;
+const LOOK_FIRST_MS = 15;
+const LOOK_MOST_MS = 150;
+/** A stop waits this long for answers that are not stored yet. */
+const CLOSE_MS = 65_000;
 
 export type RefreshEnd =
+  /** Another generation than the caller came with. */
   | { kind: "fresh"; account: AccountRow }
   /** The status changed: the account is no longer usable. */
   | { kind: "unusable"; account: AccountRow }
@@ -33,8 +39,12 @@ export type RefreshEnd =
 
 export interface Refresher {
   isDue(account: AccountRow): boolean;
-  /** Refreshes unless somebody already did since `account` was read. */
-  refresh(account: AccountRow): Promise<RefreshEnd>;
+  /** Refreshes unless somebody already did since `account` was read. `patienceMs`: when to give up waiting, as transient. */
+  refresh(account: AccountRow, options?: { patienceMs?: number }): Promise<RefreshEnd>;
+  /** For nobody in particular: false when somebody is at it, or nobody may be yet. */
+  refreshIfFree(account: AccountRow): Promise<RefreshEnd | false>;
+  /** Waits for answers that are not stored yet. */
+  close(): Promise<void>;
 }
 
 export interface RefreshDeps {
@@ -50,196 +60,165 @@ export interface RefreshDeps {
   instance: string;
 }
 
+interface Ready {
+  account: AccountRow;
+  token: Secret;
+  target: OAuthTarget;
+}
+
 export function createRefresher(deps: RefreshDeps): Refresher {
-  const { db, clock, log, oauth, box } = deps;
-  const running = new Map<string, Promise<RefreshEnd>>();
+  const { db, clock, log, oauth, box, reread } = deps;
+  const runs = new Map<string, Promise<RefreshEnd>>();
+  const unfinished = new Set<Promise<unknown>>();
+  const closing = new AbortController();
+  const leases = createLeases(deps);
+  const save = createSave({ db, clock, log, box, leases, reread, revokeQuietly: deps.revokeQuietly, inBackground: track });
+  const settleFailure = createSettleFailure({ db, clock, log, reread });
 
   return {
     isDue(account) {
-      if (account.tokenExpiresAt === null) return false;
-      const end = account.tokenExpiresAt.getTime();
-      const start = (account.lastRefreshedAt ?? account.createdAt).getTime();
-      const ahead = Math.min(AHEAD_MS, Math.max(0, (end - start) / 10));
-      return clock.now() >= end - ahead;
+      const dueMs = dueAtMs(account);
+      return dueMs !== null && clock.now() >= dueMs;
     },
-    refresh(account) {
-      const known = running.get(account.id);
-      if (known) return known;
-      const run = refreshOnce(account).finally(() => running.delete(account.id));
-      running.set(account.id, run);
-      return run;
+
+    async refresh(account, { patienceMs = CALLER_WAIT_MS } = {}) {
+      const patience = clock.monotonic() + patienceMs;
+      for (;;) {
+        const end = await within(patience - clock.monotonic(), runs.get(account.id) ?? begin(account));
+        if (end === null) return { kind: "transient", account, retryAfterS: 5 };
+        // A run that began from an older row ended in what this caller already holds: theirs is another refresh.
+        if (end.kind !== "fresh" || end.account.generation !== account.generation) return end;
+      }
+    },
+
+    async refreshIfFree(account) {
+      if (runs.has(account.id)) return false;
+      const look = await leases.look(account.id);
+      if (!look || look.restMs > 0 || (look.owner !== null && !look.lapsed)) return false;
+      return runs.get(account.id) ?? begin(account);
+    },
+
+    async close() {
+      closing.abort();
+      const over = new AbortController();
+      const late = clock.sleep(CLOSE_MS, over.signal).then(
+        () => log.error("stopped with refreshed tokens that were not stored", { runs: unfinished.size }),
+        () => undefined,
+      );
+      while (unfinished.size > 0 && !over.signal.aborted) {
+        const rest = Promise.allSettled([...unfinished]).then(() => "done" as const);
+        if ((await Promise.race([rest, late])) !== "done") break;
+      }
+      over.abort();
     },
   };
 
-  async function refreshOnce(start: AccountRow): Promise<RefreshEnd> {
-    const waited = clock.monotonic();
-    let pauseMs = 15;
-    for (;;) {
-      const account = await deps.reread(start.id);
-      if (!account) return { kind: "unusable", account: { ...start, status: "REVOKED", statusReason: null } };
-      if (account.status !== "ACTIVE") return { kind: "unusable", account };
-      if (account.generation !== start.generation) return { kind: "fresh", account };
-      if (!account.refreshSealed) return ranOut(account);
-      const restMs = account.retryAt ? account.retryAt.getTime() - clock.now() : 0;
-      if (restMs > 0) return { kind: "transient", account, retryAfterS: Math.ceil(restMs / 1000) };
+  function begin(start: AccountRow): Promise<RefreshEnd> {
+    let tell: (end: RefreshEnd) => void = () => undefined;
+    const early = new Promise<RefreshEnd>((resolve) => {
+      tell = resolve;
+    });
+    const work = run(start, tell).finally(() => runs.delete(start.id));
+    const answer = Promise.race([work, early]);
+    // Its callers may all have left.
+    answer.catch((cause: unknown) => log.warn("a refresh failed", { account_id: start.id, cause }));
+    runs.set(start.id, answer);
+    track(work);
+    return answer;
+  }
 
-      const owner = `${deps.instance}:${clock.randomBytes(9).toString("base64url")}`;
-      if (await takeLease(account, owner)) return askProvider(account, owner);
-      if (clock.monotonic() - waited > LOSER_WAIT_MS) return { kind: "transient", account, retryAfterS: 5 };
-      await clock.sleep(pauseMs * (0.75 + clock.jitter() / 2));
-      pauseMs = Math.min(pauseMs * 1.5, 150);
+  function track(work: Promise<unknown>): void {
+    const ended = work.catch(() => undefined).finally(() => unfinished.delete(ended));
+    unfinished.add(ended);
+  }
+
+  async function run(start: AccountRow, tell: (end: RefreshEnd) => void): Promise<RefreshEnd> {
+    const startedMs = clock.monotonic();
+    const isFree = leases.watch();
+    let pauseMs = LOOK_FIRST_MS;
+    for (;;) {
+      const look = await leases.look(start.id);
+      if (!look || look.status !== "ACTIVE" || look.generation !== start.generation) return changed(start);
+      if (look.restMs > 0) return { kind: "transient", account: start, retryAfterS: Math.ceil(look.restMs / 1000) };
+      const { free, deadOwner } = isFree(look);
+      if (free) {
+        const end = await attempt(start, deadOwner, tell);
+        if (end) return end;
+      }
+      if (closing.signal.aborted || clock.monotonic() - startedMs > LEASE_WAIT_MS) {
+        return { kind: "transient", account: start, retryAfterS: Math.max(1, Math.ceil(look.heldMs / 1000)) };
+      }
+      await clock.sleep(pauseMs * (0.75 + clock.jitter() / 2), closing.signal).catch(() => undefined);
+      pauseMs = Math.min(pauseMs * 1.5, LOOK_MOST_MS);
     }
   }
 
-  async function takeLease(account: AccountRow, owner: string): Promise<boolean> {
-    const taken = await db.query<{ id: string }>(TAKE_LEASE, [account.id, account.generation, owner, LEASE_S]);
-    return taken.length === 1;
-  }
-
-  async function askProvider(account: AccountRow, owner: string): Promise<RefreshEnd> {
+  /** Null: somebody else was faster, or took over. */
+  async function attempt(start: AccountRow, deadOwner: string | null, tell: (end: RefreshEnd) => void): Promise<RefreshEnd | null> {
+    const ready = await prepare(start);
+    if (ready === null || "kind" in ready) return ready;
+    const lease = await leases.take(ready.account, deadOwner);
+    if (!lease) return null;
     let answer: TokenAnswer;
     try {
-      const token = await box.openRefresh(account);
-      if (!token) return await ranOut(account);
-      answer = await oauth.refresh(await deps.targetOf(account.connection), token);
+      answer = await oauth.refresh(ready.target, ready.token, { maySend: lease.maySend });
     } catch (thrown) {
-      if (thrown instanceof OAuthFailure) return failed(account, owner, thrown);
-      await freeLease(account, owner);
-      throw thrown;
+      return settleFailure(lease, asFailure(thrown, start.id));
     }
-    return store(account, owner, answer);
+    return save(lease, answer, ready.token, tell);
   }
 
-  /** The new token is stored before anything else happens with the answer; a missing refresh token keeps the old one. */
-  async function store(account: AccountRow, owner: string, answer: TokenAnswer): Promise<RefreshEnd> {
-    const refresh = answer.refresh ?? (await box.openRefresh(account));
-    const credential = await box.seal(
-      account,
-      { access: { kind: "oauth", token: answer.access }, refresh },
-      { scopes: answer.scopes ?? account.scopes, tokenExpiresAt: expiryOf(clock, answer.expiresInS) },
-    );
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        const row = await db.transaction((tx) =>
-          transition(tx, {
-            account,
-            act: "refreshed",
-            reason: null,
-            credential,
-            also: { lastRefreshedAt: clock.date() },
-            leaseOwner: owner,
-            audit: { category: "token_lifecycle", action: "token.refreshed", actor: { kind: "system" }, outcome: "ok" },
-          }),
-        );
-        if (row) return { kind: "fresh", account: row };
-        return await lostTheRow(account, answer);
-      } catch (thrown) {
-        if (attempt >= STORE_TRIES) {
-          log.error("a refreshed token could not be stored", { account_id: account.id, cause: thrown });
-          throw thrown;
-        }
-        await clock.sleep(50 * 2 ** attempt);
-      }
+  /** Everything that can be done before the lease: inside it there is the token request alone. */
+  async function prepare(start: AccountRow): Promise<Ready | RefreshEnd | null> {
+    const account = await reread(start.id);
+    if (account?.status !== "ACTIVE" || account.generation !== start.generation) return null;
+    let token: Secret | null;
+    try {
+      token = await box.openRefresh(account);
+    } catch (thrown) {
+      if (!(thrown instanceof UnreadableError)) throw thrown;
+      return ended(account, "unreadable", "unreadable_credential", "token.refused");
+    }
+    if (!token) return ended(account, "ran_out", "no_refresh_token", "token.ran_out");
+    try {
+      return { account, token, target: await deps.targetOf(account.connection) };
+    } catch (thrown) {
+      if (!(thrown instanceof UnreadableError || (thrown instanceof OAuthFailure && thrown.kind === "misconfigured"))) throw thrown;
+      // The connection's own secret: nothing that the person could do about, and a PATCH of it tries the account again.
+      return ended(account, "client_rejected", "misconfigured", "token.refresh_failed");
     }
   }
 
-  /** Somebody disconnected or reconnected in between: theirs wins, and what we just got is given back. */
-  async function lostTheRow(account: AccountRow, answer: TokenAnswer): Promise<RefreshEnd> {
-    const now = await deps.reread(account.id);
-    if (now?.status === "ACTIVE" && now.generation !== account.generation) return { kind: "fresh", account: now };
-    await deps.revokeQuietly(account, answer);
-    return { kind: "unusable", account: now ?? { ...account, status: "REVOKED" } };
-  }
-
-  async function failed(account: AccountRow, owner: string, failure: OAuthFailure): Promise<RefreshEnd> {
-    switch (failure.kind) {
-      case "invalid_grant":
-        return settle(account, owner, "refresh_rejected", account.failureReason === ANSWER_LOST ? "refresh_outcome_unknown" : "refresh_rejected", failure);
-      case "client_rejected":
-      case "misconfigured":
-        return settle(account, owner, "client_rejected", failure.kind, failure);
-      default:
-        return transient(account, owner, failure);
-    }
-  }
-
-  async function settle(account: AccountRow, owner: string, act: "refresh_rejected" | "client_rejected", reason: StatusReason, failure: OAuthFailure): Promise<RefreshEnd> {
+  async function ended(account: AccountRow, act: Act, reason: StatusReason, action: string): Promise<RefreshEnd | null> {
     const row = await db.transaction((tx) =>
-      transition(tx, {
-        account,
-        act,
-        reason,
-        leaseOwner: owner,
-        also: { leaseOwner: null, leaseUntil: null },
-        audit: { category: "token_lifecycle", action: "token.refresh_failed", actor: { kind: "system" }, outcome: reason, reason: failure.reason },
-      }),
+      transition(tx, { account, act, reason, audit: { category: "token_lifecycle", action, actor: { kind: "system" }, outcome: reason } }),
     );
-    if (row) return { kind: "unusable", account: row };
-    const now = await deps.reread(account.id);
-    if (now?.status === "ACTIVE" && now.generation !== account.generation) return { kind: "fresh", account: now };
-    return { kind: "unusable", account: now ?? { ...account, status: "REVOKED" } };
+    return row ? { kind: "unusable", account: row } : null;
   }
 
-  async function transient(account: AccountRow, owner: string, failure: OAuthFailure): Promise<RefreshEnd> {
-    const backoffMs = Math.min(BACKOFF_FIRST_MS * 2 ** Math.min(account.failureCount, 6), BACKOFF_MOST_MS);
-    const restMs = Math.max(backoffMs, (failure.retryAfterS ?? 0) * 1000);
-    const row = await db.transaction(async (tx) => {
-      const counted = await tx.connectedAccount.updateMany({
-        where: { id: account.id, generation: account.generation, leaseOwner: owner },
-        data: {
-          leaseOwner: null,
-          leaseUntil: null,
-          failureCount: { increment: 1 },
-          failureReason: failure.maybeConsumed ? ANSWER_LOST : failure.reason,
-          retryAt: new Date(clock.now() + restMs),
-        },
-      });
-      if (counted.count !== 1) return null;
-      await recordAudit(tx, {
-        category: "token_lifecycle",
-        action: "token.refresh_failed",
-        actor: { kind: "system" },
-        accountId: account.id,
-        identifier: account.identifier,
-        connectionName: account.connection.name,
-        outcome: "transient",
-        reason: failure.reason,
-      });
-      return appendAccountEvent(tx, { accountId: account.id, type: "connected_account.token_refresh_failed", more: { failure: failure.reason } });
-    });
-    const retryAfterS = Math.max(1, Math.ceil(restMs / 1000));
-    return { kind: "transient", account: row ?? account, retryAfterS };
+  async function changed(start: AccountRow): Promise<RefreshEnd> {
+    const account = await reread(start.id);
+    if (!account) return { kind: "unusable", account: { ...start, status: "REVOKED", statusReason: null } };
+    return account.status === "ACTIVE" ? { kind: "fresh", account } : { kind: "unusable", account };
   }
 
-  async function ranOut(account: AccountRow): Promise<RefreshEnd> {
-    const row = await db.transaction((tx) =>
-      transition(tx, {
-        account,
-        act: "ran_out",
-        reason: "no_refresh_token",
-        audit: { category: "token_lifecycle", action: "token.ran_out", actor: { kind: "system" }, outcome: "no_refresh_token" },
-      }),
+  function asFailure(thrown: unknown, accountId: string): OAuthFailure {
+    if (thrown instanceof OAuthFailure) return thrown;
+    log.error("a token request ended in a way that it cannot", { account_id: accountId, cause: thrown });
+    return new OAuthFailure("transient", "internal", { maybeConsumed: true });
+  }
+
+  /** Null: not in time. */
+  async function within(ms: number, outcome: Promise<RefreshEnd>): Promise<RefreshEnd | null> {
+    const done = new AbortController();
+    const late = clock.sleep(Math.max(0, ms), done.signal).then(
+      () => null,
+      () => null,
     );
-    return { kind: "unusable", account: row ?? (await deps.reread(account.id)) ?? account };
+    try {
+      return await Promise.race([outcome, late]);
+    } finally {
+      done.abort();
+    }
   }
-
-  async function freeLease(account: AccountRow, owner: string): Promise<void> {
-    await db.prisma.connectedAccount.updateMany({ where: { id: account.id, leaseOwner: owner }, data: { leaseOwner: null, leaseUntil: null } });
-  }
-}
-
-/** The answer may have been lost on its way: the old refresh token may be spent. */
-const ANSWER_LOST = "answer_lost";
-
-const TAKE_LEASE = {
-  name: "take_lease",
-  text: `update connected_account set lease_owner = $3, lease_until = now() + make_interval(secs => $4)
-         where id = $1 and generation = $2 and status = 'ACTIVE' and (lease_until is null or lease_until < now()) returning id`,
-};
-
-/** Providers say how long, not until when: counted from our clock at the answer. Odd values mean "not known". */
-export function expiryOf(clock: Clock, expiresInS: number | null): Date | null {
-  if (expiresInS === null || !Number.isFinite(expiresInS) || expiresInS < 0) return null;
-  const mostS = 10 * 365 * 24 * 3600;
-  return new Date(clock.now() + Math.min(expiresInS, mostS) * 1000);
 }

@@ -21,6 +21,7 @@ import { createLinkBook } from "./link.js";
 import { createOffer } from "./offer.js";
 import { createOnceOnly } from "./onceOnly.js";
 import { createRefresher } from "./refresh.js";
+import { createRefreshAhead } from "./refreshAhead.js";
 import { createRevoker } from "./revoke.js";
 import { createSettlement } from "./settlement.js";
 import { createSweep } from "./sweep.js";
@@ -47,6 +48,8 @@ export interface VaultDeps {
 /** What app.ts needs of the vault besides its front door. */
 export interface BuiltVault extends Vault {
   connections: Connections;
+  /** One pass of renewing tokens before they run out. */
+  refreshAhead(stopping: AbortSignal): Promise<void>;
   /** The connector as a connection shapes it, for words on pages. */
   connectorOf(connection: ConnectionShape): Connector;
 }
@@ -57,6 +60,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
   const box = createCredentialBox(sealer);
   const settlement = createSettlement({ db, clock, log });
   const revoker = createRevoker({ db, log, oauth, targetOf: targets.targetOf });
+  const reread = (id: string) => db.prisma.connectedAccount.findUnique({ where: { id }, include: { connection: true } });
   const refresher = createRefresher({
     db,
     clock,
@@ -64,7 +68,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
     oauth,
     box,
     targetOf: targets.targetOf,
-    reread: (id) => db.prisma.connectedAccount.findUnique({ where: { id }, include: { connection: true } }),
+    reread,
     revokeQuietly: async (account, answer) => {
       await revoker.revoke({ kind: "system" }, account, answer, account.externalId);
     },
@@ -123,7 +127,11 @@ export function createVault(deps: VaultDeps): BuiltVault {
       eventRetentionDays: deps.retention.eventDays,
       auditRetentionDays: deps.retention.auditDays,
     }),
-    close: async () => settlement.close(),
+    refreshAhead: createRefreshAhead({ db, clock, log, refresher, reread }),
+    close: async () => {
+      settlement.close();
+      await refresher.close();
+    },
   };
 
   function viewed(row: Awaited<ReturnType<typeof book.byId>>) {

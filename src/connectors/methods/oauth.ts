@@ -67,7 +67,8 @@ export interface OAuthClient {
     target: OAuthTarget,
     callback: { url: URL; redirectUri: string; state: Secret; nonce: Secret; verifier: Secret },
   ): Promise<TokenAnswer>;
-  refresh(target: OAuthTarget, refreshToken: Secret): Promise<TokenAnswer>;
+  /** `maySend` is asked last before the token request leaves: false is a transient failure, and nothing was sent. */
+  refresh(target: OAuthTarget, refreshToken: Secret, options?: { maySend?: () => boolean }): Promise<TokenAnswer>;
   /** Never throws. "done" also when the provider no longer knew the grant. */
   revoke(target: OAuthTarget, tokens: { access: Secret | null; refresh: Secret | null }): Promise<"done" | "failed">;
   /** Null: the connector declares no way to ask. */
@@ -120,10 +121,10 @@ export function createOAuthClient(deps: { egress: Egress; clock: Clock }): OAuth
       );
     },
 
-    async refresh(target, refreshToken) {
+    async refresh(target, refreshToken, options = {}) {
       const metadata = await discovery.metadata(target.endpoints, target.exemptOrigin);
       // An id_token of a refresh is not used, and one that does not check must not cost a rotated refresh token.
-      const wire = tokenWire(target, false);
+      const wire = tokenWire(target, false, options.maySend);
       return guarded(wire, async () => tokenAnswer(await refreshTokenGrant(configure(target, metadata, wire), refreshToken.reveal())));
     },
 
@@ -160,10 +161,11 @@ export function createOAuthClient(deps: { egress: Egress; clock: Clock }): OAuth
   };
   return client;
 
-  function tokenWire(target: OAuthTarget, idTokenWanted: boolean): Wire {
+  function tokenWire(target: OAuthTarget, idTokenWanted: boolean, maySend?: () => boolean): Wire {
     return createWire({
       egress: deps.egress,
       exemptOrigin: target.exemptOrigin,
+      maySend,
       read: readTokenAnswer(oauthMethod(target), idTokenWanted),
     });
   }

@@ -24,6 +24,7 @@ export interface WireOptions {
   egress: Egress;
   exemptOrigin: string | undefined;
   read: (answer: EgressAnswer) => Response;
+  maySend?: (() => boolean) | undefined;
 }
 
 /** One request or two of one grant: not to be shared. */
@@ -32,6 +33,7 @@ export function createWire(options: WireOptions): Wire {
     failure: null,
     fetch: async (url, request) => {
       try {
+        if (options.maySend?.() === false) throw new OAuthFailure("transient", "too_late");
         return options.read(
           await options.egress.send({
             method: request.method,
