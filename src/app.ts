@@ -223,6 +223,7 @@ export async function createApp(options: AppOptions): Promise<App> {
 
     const worker = startWorker({ clock, log }, [
       { name: "vault", everyMs: MINUTE_MS, run: () => vault.sweep() },
+      { name: "tokens", everyMs: MINUTE_MS, run: () => vault.refreshAhead(stop.signal) },
       { name: "failed sign-ins", everyMs: MINUTE_MS, run: () => users.flushFailedSignIns() },
       { name: "authorization", everyMs: 60 * MINUTE_MS, run: () => authorization.sweep() },
       { name: "identity", everyMs: 60 * MINUTE_MS, run: () => sweepIdentity({ db, clock }) },
