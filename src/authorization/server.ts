@@ -1,7 +1,8 @@
 // The built-in authorization server for MCP clients: oidc-provider on our own origin, under /oauth. Must never happen: a
 // URL of another host in its metadata, a session here that outlives the person's at the browser, a body parser before it.
 import type { EventEmitter } from "node:events";
-import express, { Router, type Request, type Response } from "express";
+import express, { type ErrorRequestHandler, Router, type Request, type Response } from "express";
+import { isUnavailable } from "../db/errors.js";
 import type { Log } from "../log.js";
 import type { Renderer } from "../http/render.js";
 import { currentPerson, type Sessions } from "../http/session.js";
@@ -41,16 +42,26 @@ export function issuerOf(publicUrl: string): string {
 }
 
 const FORM_BYTES_MAX = "16kb";
+const RETRY_AFTER_S = 5;
+/** RFC 6749, section 4.1.2.1, which is the only one of its errors that says "later". */
+const UNAVAILABLE_BODY = { error: "temporarily_unavailable", error_description: "The service is not ready. Try again shortly." };
 
 export async function createAuthorizationServer(deps: AuthorizationDeps): Promise<AuthorizationServer> {
   const { sessions, render, log } = deps;
   const issuer = issuerOf(deps.publicUrl);
   const approvals = createApprovals(deps);
   await deps.sealer.prepare("installation");
-  const provider = new Provider(issuer, createConfiguration({ ...deps, approvals, renderError: (ctx, out) => renderError(render, ctx, out) }));
+  const provider = new Provider(issuer, createConfiguration({ ...deps, approvals, renderError: (ctx, out, error) => renderError(render, ctx, out, error) }));
   // The headers it then reads are the ones that pinHost wrote.
   provider.proxy = true;
-  provider.on("server_error", (_ctx, error) => log.error("authorization server failed", { error }));
+  provider.on("server_error", (ctx, error) => {
+    log.error("authorization server failed", { error });
+    // The library answers 500: clients take that as an end, and this is none.
+    if (!isUnavailable(error) || ctx.respond === false) return;
+    ctx.status = 503;
+    ctx.set("Retry-After", String(RETRY_AFTER_S));
+    ctx.body = UNAVAILABLE_BODY;
+  });
   // What escapes the library's own handling. Without a listener Koa prints message and stack on stderr, past the log.
   (provider as unknown as EventEmitter).on("error", (error: { expose?: boolean }) => {
     if (error.expose !== true) log.error("authorization server failed", { error });
@@ -106,7 +117,19 @@ function createRouter(deps: AuthorizationDeps, provider: Provider): Router {
   router.get("/oauth/interaction/:uid", ...middleware, show);
   router.post("/oauth/interaction/:uid", ...middleware, express.urlencoded({ extended: false, limit: FORM_BYTES_MAX }), csrfGuard, answer);
   router.use("/oauth", (req, res) => serve(req, res));
+  router.use(ROUTES_OF_PROGRAMS.map((path) => `/oauth${path}`), unavailable(deps.log));
   return router;
+}
+
+const ROUTES_OF_PROGRAMS = [ROUTES.token, ROUTES.registration, ROUTES.revocation, ROUTES.jwks];
+
+/** What fails before the library is reached, told to programs in their own words; everything else has its page. */
+function unavailable(log: Log): ErrorRequestHandler {
+  return (thrown: unknown, _req, res, next) => {
+    if (res.headersSent || !isUnavailable(thrown)) return next(thrown);
+    log.error("authorization server failed", { error: thrown });
+    res.set({ "Retry-After": String(RETRY_AFTER_S), "Cache-Control": "no-store" }).status(503).json(UNAVAILABLE_BODY);
+  };
 }
 
 /** The browser session says who is here. An /oauth session of somebody else (or of nobody any more) ends before the request begins. */
@@ -120,7 +143,7 @@ function isRecord(body: unknown): body is Record<string, unknown> {
 }
 
 /** People get a page; programs that met an error at an endpoint of theirs get the JSON of the RFCs. */
-function renderError(render: Renderer, ctx: KoaContextWithOIDC, out: ErrorOut): void {
+function renderError(render: Renderer, ctx: KoaContextWithOIDC, out: ErrorOut, error: Error): void {
   const isPage = ctx.oidc.route === "authorization" || ctx.oidc.route === "resume";
   if (!isPage) {
     ctx.body = out;
@@ -128,7 +151,9 @@ function renderError(render: Renderer, ctx: KoaContextWithOIDC, out: ErrorOut): 
   }
   // The renderer answers on the response itself; Koa must not.
   ctx.respond = false;
+  const passing = isUnavailable(error);
+  if (passing) ctx.res.setHeader("Retry-After", String(RETRY_AFTER_S));
   const known = out.error === "server_error" ? null : (out.error_description ?? null);
   const data = { title: "This app cannot sign in", ended: false, code: out.error, text: known };
-  render.page(ctx.req as Request, ctx.res as Response, "authorizationError", data, { status: ctx.status });
+  render.page(ctx.req as Request, ctx.res as Response, "authorizationError", data, { status: passing ? 503 : ctx.status });
 }

@@ -19,16 +19,26 @@ export function isMissing(thrown: unknown): boolean {
 
 /** Text that no column takes: U+0000 (22021), also inside JSON (22P05). Somebody sent it; it is no fault of ours. */
 export function isUnkeepableText(thrown: unknown): boolean {
-  const cause = (thrown as { meta?: { driverAdapterError?: { cause?: { code?: unknown } } } } | null)?.meta?.driverAdapterError?.cause;
-  return [codeOf(thrown), cause?.code].some((code) => code === "22021" || code === "22P05");
+  return [codeOf(thrown), codeOf(driverCause(thrown))].some((code) => code === "22021" || code === "22P05");
 }
 
 /** The database cannot be reached now, or took too long; the same act may work later. */
 export function isUnavailable(thrown: unknown): boolean {
-  const code = codeOf(thrown);
-  if (code === undefined)
-    return /Connection terminated|connect timeout|timeout exceeded|Client has encountered a connection error/i.test(messageOf(thrown));
-  return UNAVAILABLE.has(code) || code.startsWith("08") || code.startsWith("57P");
+  const causes = [thrown, driverCause(thrown), (thrown as { cause?: unknown } | null)?.cause];
+  return causes.some((cause) => {
+    const code = codeOf(cause);
+    if (code !== undefined && (UNAVAILABLE.has(code) || code.startsWith("08") || code.startsWith("57P"))) return true;
+    return UNAVAILABLE_WORDS.test(messageOf(cause));
+  });
+}
+
+/** What pg says without a code. */
+const UNAVAILABLE_WORDS =
+  /Connection terminated|Connection ended|connect timeout|timeout exceeded|read timeout|not queryable|pool after calling end|socket hang up/i;
+
+/** Where the Prisma adapter keeps what the driver said. */
+function driverCause(thrown: unknown): unknown {
+  return (thrown as { meta?: { driverAdapterError?: { cause?: unknown } } } | null)?.meta?.driverAdapterError?.cause;
 }
 
 const UNAVAILABLE = new Set([
@@ -53,5 +63,6 @@ function codeOf(thrown: unknown): string | undefined {
 }
 
 function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : "";
+  const message = (thrown as { message?: unknown } | null)?.message;
+  return typeof message === "string" ? message : "";
 }

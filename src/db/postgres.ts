@@ -9,9 +9,10 @@ import { DatabaseRefusal } from "./refusal.js";
 
 /** For a connection to be made, and for a free one of the pool. */
 const CONNECT_MS = 5_000;
-const STATEMENT_MS = 15_000;
+/** Answers have to end: a call within 30 s, and a request that finds the database silent well before its client gives up. */
+const STATEMENT_MS = 10_000;
 /** On our side, for a server that went away without a word: later than the server's own limit. */
-const QUERY_MS = 20_000;
+const QUERY_MS = 12_000;
 const IDLE_IN_TRANSACTION_MS = 30_000;
 const IDLE_CLOSE_MS = 30_000;
 const POOL_MAX = 10;
@@ -63,8 +64,27 @@ function connectionOf(databaseUrl: Secret): pg.ClientConfig {
   return { connectionString: `${cut < 0 ? text : text.slice(0, cut)}?${parameters.toString().replaceAll("+", "%20")}` };
 }
 
+/**
+ * A query that got no answer in time leaves its connection waiting for one: whatever is sent after it (a ROLLBACK, the next
+ * borrower's query) would wait its own time too, and the Prisma adapter gives such a connection back to the pool.
+ */
+class LimitedClient extends pg.Client {
+  override query = ((...args: Parameters<pg.Client["query"]>) => {
+    const outcome: unknown = super.query(...args);
+    if (outcome instanceof Promise) {
+      outcome.catch((error: unknown) => {
+        if (error instanceof Error && error.message === READ_TIMEOUT) this.connection.stream.destroy();
+      });
+    }
+    return outcome;
+  }) as pg.Client["query"];
+}
+
+/** pg's own words; it gives no code. */
+const READ_TIMEOUT = "Query read timeout";
+
 export function openPool(config: pg.PoolConfig, log: Log): pg.Pool {
-  const pool = new pg.Pool(config);
+  const pool = new pg.Pool({ ...config, Client: LimitedClient });
   // Without these a server that restarts ends the process: an idle connection's error has nobody else to go to, nor has
   // a second error of one that is checked out.
   pool.on("error", (error) => log.warn("An idle connection to PostgreSQL was lost.", { error }));

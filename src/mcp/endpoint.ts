@@ -8,8 +8,9 @@ import type { Clock } from "../clock.js";
 import type { Settings } from "../config/settings.js";
 import type { KeyRing } from "../crypto/keyring.js";
 import type { Database } from "../db/client.js";
-import { asOutbandError, OutbandError } from "../errors.js";
+import { OutbandError } from "../errors.js";
 import { getRequestId } from "../http/guard.js";
+import { readThrown } from "../http/problem.js";
 import type { PersonPrincipal } from "../identity/principal.js";
 import type { TokenVerifier } from "../identity/tokenVerifier.js";
 import type { Log } from "../log.js";
@@ -39,9 +40,9 @@ import { type Catalogue, createCatalogue } from "./tools.js";
 export interface McpRouterDeps {
   vault: Vault;
   verifier: Pick<TokenVerifier, "verify">;
-  ring: Pick<KeyRing, "derive">;
   /** Whose tokens the verifier takes, ours first; default: ours alone. */
   authorizationServers?: readonly string[];
+  ring: Pick<KeyRing, "derive">;
   db: Pick<Database, "prisma" | "transaction">;
   clock: Clock;
   log: Log;
@@ -162,8 +163,9 @@ function protectedResource(address: EndpointAddress, authorizationServers: reado
 function failed(log: Log): ErrorRequestHandler {
   return (thrown: unknown, _req, res, next) => {
     if (res.headersSent) return next(thrown);
-    const error = asOutbandError(thrown);
-    if (error.code === "internal") log.error("an mcp request failed", { error: thrown });
+    const error = readThrown(thrown);
+    if (error.status >= 500) log.error("an mcp request failed", { errorCode: error.code, error: thrown });
+    if (error.retryAfterS !== undefined) res.setHeader("Retry-After", String(Math.ceil(error.retryAfterS)));
     refuse(res, error.status, -32603, error.message);
   };
 }

@@ -11,7 +11,7 @@ import {
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import type { Clock } from "../clock.js";
-import { asOutbandError } from "../errors.js";
+import { readThrown } from "../http/problem.js";
 import { newId } from "../ids.js";
 import type { PersonPrincipal } from "../identity/principal.js";
 import type { Log } from "../log.js";
@@ -177,8 +177,8 @@ async function guarded<T>(deps: ServerDeps, run: () => Promise<T>): Promise<T> {
     return await run();
   } catch (thrown) {
     if (thrown instanceof ProtocolError) throw thrown;
-    const error = asOutbandError(thrown);
-    if (error.code === "internal") deps.log.error("an mcp request failed", { error: thrown });
+    const error = readThrown(thrown);
+    if (error.status >= 500) deps.log.error("an mcp request failed", { errorCode: error.code, error: thrown });
     throw new ProtocolError(ProtocolErrorCode.InternalError, error.message);
   }
 }

@@ -22,6 +22,8 @@ export interface DatabaseProxy {
   delay(ms: number): void;
   /** No trouble, no delay; connections that were silent are cut, as a network that comes back does. */
   heal(): void;
+  /** Heals for new connections alone: those that were silent stay so for ever. */
+  abandon(): void;
   open(which?: RegExp): number;
   close(): Promise<void>;
 }
@@ -30,6 +32,7 @@ interface Pair {
   name: string;
   near: Socket;
   far: Socket;
+  abandoned: boolean;
 }
 
 const ANY = /.*/s;
@@ -44,7 +47,7 @@ export async function startDatabaseProxy(databaseUrl: string): Promise<DatabaseP
   let kind: Trouble = "none";
   let affected = ANY;
   let delayMs = 0;
-  const isSilent = (pair: Pair): boolean => kind === "silent" && affected.test(pair.name);
+  const isSilent = (pair: Pair): boolean => pair.abandoned || (kind === "silent" && affected.test(pair.name));
 
   const server = createServer((near) => {
     near.once("data", (first: Buffer) => begin(near, first));
@@ -55,7 +58,7 @@ export async function startDatabaseProxy(databaseUrl: string): Promise<DatabaseP
     const name = nameIn(first);
     if (kind === "refused" && affected.test(name)) return void near.destroy();
     const far = connect(Number(target.port || 5432), target.hostname);
-    const pair: Pair = { name, near, far };
+    const pair: Pair = { name, near, far, abandoned: false };
     pairs.add(pair);
     const end = (): void => {
       pairs.delete(pair);
@@ -101,6 +104,11 @@ export async function startDatabaseProxy(databaseUrl: string): Promise<DatabaseP
       affected = ANY;
       delayMs = 0;
       for (const pair of swallowed) pair.near.destroy();
+    },
+    abandon() {
+      for (const pair of pairs) pair.abandoned = isSilent(pair);
+      kind = "none";
+      affected = ANY;
     },
     open: (names = ANY) => [...pairs].filter((pair) => names.test(pair.name)).length,
     async close() {
