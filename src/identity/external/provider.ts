@@ -83,6 +83,9 @@ export function createProvider(deps: ProviderDeps): Provider {
     const found = await guarded(wire, "unavailable", async () => {
       const options = { timeout: libraryTimeoutS, execute: isPlain ? [allowInsecureRequests] : [], [customFetch]: wire.fetch };
       return (await discovery(new URL(issuer), clientId, undefined, None(), options)).serverMetadata();
+    }).catch((thrown: unknown) => {
+      const isOther = thrown instanceof SignInFailure && thrown.reason === "oauth_json_attribute_comparison_failed";
+      throw isOther ? new SignInFailure("broken", "issuer_spelling") : thrown;
     });
     // The library is content with another spelling (a slash at the end); id_tokens then bear the other one.
     if (found.issuer !== issuer) throw new SignInFailure("broken", "issuer_spelling");
