@@ -2,6 +2,7 @@
 // Must never happen: a credential used with another client or another host than the one it was granted to.
 import { recordAudit } from "../audit/audit.js";
 import type { Clock } from "../clock.js";
+import { OAuthFailure } from "../connectors/methods/oauthFailures.js";
 import type { Registry } from "../connectors/registry.js";
 import { Secret } from "../crypto/secret.js";
 import type { Sealer } from "../crypto/seal.js";
@@ -97,8 +98,7 @@ export function createConnections(deps: ConnectionDeps): Connections {
 
   /** Another client id in the environment is another client: what was granted to the old one cannot be used. */
   async function bringUpToDate(row: ConnectionRow, input: ConnectionInput, origin: Origin): Promise<ConnectionView> {
-    const known = (await deps.targets.targetOf(row)).clientSecret;
-    const sameSecret = known?.reveal() === input.clientSecret;
+    const sameSecret = (await keptSecret(row))?.reveal() === input.clientSecret;
     const generation = sameSecret ? row.generation : row.generation + 1;
     const secretSealed = sameSecret ? {} : await secretColumn(row.id, generation, input.clientSecret);
     const changed = await db.transaction(async (tx) => {
@@ -107,6 +107,16 @@ export function createConnections(deps: ConnectionDeps): Connections {
       return tx.connection.update({ where: { id: row.id }, data: { ...columns(input), ...secretSealed, generation } });
     });
     return view(changed);
+  }
+
+  /** Null also where it does not open: the one that is given takes its place. */
+  async function keptSecret(row: ConnectionRow): Promise<Secret | null> {
+    try {
+      return (await deps.targets.targetOf(row)).clientSecret;
+    } catch (thrown) {
+      if (thrown instanceof OAuthFailure && thrown.kind === "misconfigured") return null;
+      throw thrown;
+    }
   }
 
   async function create(actor: Principal, input: ConnectionInput, origin: Origin): Promise<ConnectionView> {

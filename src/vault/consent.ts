@@ -5,9 +5,9 @@ import type { Clock } from "../clock.js";
 import type { ApiKeyMethod } from "../connectors/connector.js";
 import { cleanField } from "../connectors/methods/apiKey.js";
 import { OAuthFailure } from "../connectors/methods/oauthFailures.js";
-import type { OAuthClient, TokenAnswer } from "../connectors/methods/oauth.js";
+import type { OAuthClient, OAuthTarget, TokenAnswer } from "../connectors/methods/oauth.js";
 import { Secret } from "../crypto/secret.js";
-import type { Sealer } from "../crypto/seal.js";
+import { type Sealer, UnreadableError } from "../crypto/seal.js";
 import { hashToken, newToken, sameText } from "../crypto/tokens.js";
 import type { Database } from "../db/client.js";
 import type { BrowserPrincipal } from "../identity/principal.js";
@@ -49,7 +49,8 @@ export function createConsent(deps: ConsentDeps): Steps {
       const link = await book.byToken(token);
       const stop = checkLink(link, person);
       if (stop || !link) return outcome(link, stop ?? "unknown_state");
-      const target = await deps.targets.targetOf(link.account.connection);
+      const target = await deps.targets.targetOf(link.account.connection).catch((thrown: unknown) => asFailure(thrown));
+      if (target instanceof OAuthFailure) return keeper.settleFailed(link, failureOf(target), target.reason, person);
       if (target.connector.method.kind !== "oauth") return outcome(link, "unknown_state");
 
       const flow = { state: newToken(clock), nonce: newToken(clock), verifier: newToken(clock) };
@@ -137,9 +138,10 @@ export function createConsent(deps: ConsentDeps): Steps {
   };
 
   async function exchange(link: LinkRow, url: URL, state: string, person: BrowserPrincipal): Promise<LinkOutcome> {
-    const target = await deps.targets.targetOf(link.account.connection);
+    let target: OAuthTarget;
     let answer: TokenAnswer;
     try {
+      target = await deps.targets.targetOf(link.account.connection);
       const flow = await openFlow(link);
       answer = await deps.oauth.exchange(target, {
         url,
@@ -168,7 +170,10 @@ export function createConsent(deps: ConsentDeps): Steps {
 
   async function openFlow(link: LinkRow): Promise<{ nonce: Secret; verifier: Secret }> {
     if (!link.flowSealed) throw new OAuthFailure("malformed", "flow_gone", {});
-    const opened = await deps.sealer.open(link.connectionId, flowPlace(link.id), link.flowSealed);
+    const opened = await deps.sealer.open(link.connectionId, flowPlace(link.id), link.flowSealed).catch((thrown: unknown) => {
+      if (thrown instanceof UnreadableError) throw new OAuthFailure("malformed", "flow_unreadable");
+      throw thrown;
+    });
     const flow = JSON.parse(opened.reveal()) as { nonce: string; verifier: string };
     return { nonce: new Secret(flow.nonce), verifier: new Secret(flow.verifier) };
   }
