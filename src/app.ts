@@ -6,6 +6,7 @@ import { createAdminPages } from "./admin/admin.js";
 import { accountRoutes } from "./api/accounts.js";
 import { connectionRoutes } from "./api/connections.js";
 import { eventRoutes } from "./api/events.js";
+import { keyRoutes } from "./api/keys.js";
 import { peopleRoutes } from "./api/people.js";
 import { createApiRouter } from "./api/routes.js";
 import { toolRoutes } from "./api/tools.js";
@@ -16,7 +17,9 @@ import type { Settings } from "./config/settings.js";
 import { createOAuthClient } from "./connectors/methods/oauth.js";
 import { createRegistry } from "./connectors/registry.js";
 import { createSealer } from "./crypto/dataKeys.js";
+import { hasEveryKey, inspectKeys } from "./crypto/inspect.js";
 import { openKeyRing } from "./crypto/masterKey.js";
+import { createRotation } from "./crypto/rotate.js";
 import { openDatabase } from "./db/client.js";
 import { createAssets } from "./http/assets.js";
 import { requestContext, securityHeaders } from "./http/guard.js";
@@ -87,8 +90,11 @@ export async function createApp(options: AppOptions): Promise<App> {
   const undo: (() => Promise<unknown>)[] = [() => db.close()];
   try {
     await requireSameIssuer(db, settings.oidc?.issuer ?? null);
-    const ring = await openKeyRing({ settings, db, clock, note: (sentence) => notes.push(sentence) });
-    const sealer = createSealer({ ring, db, clock });
+    const masterKeys = await openKeyRing({ settings, db, clock, note: (sentence) => notes.push(sentence) });
+    const { ring } = masterKeys;
+    const onAside = (scope: string, id: string) => log.error("a data key does not open and was put aside: what it sealed is lost", { scope, row: id });
+    const sealer = createSealer({ ring, db, clock, onAside });
+    const rotation = createRotation({ settings, keys: masterKeys, db, clock, stopping: stop.signal });
     const egress = createEgress({ allowPrivateNetwork: settings.allowPrivateNetwork, clock });
     undo.push(() => egress.close());
     const registry = createRegistry();
@@ -100,7 +106,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     void external?.tryOut();
     const users = createUsers({ db, clock, ...(external && { issuer: external.issuer }) });
     const apiKeys = createApiKeys({ db, clock, adminKey: settings.adminApiKey, cliKey });
-    const keys = await createSigningKeys({ db, sealer, clock });
+    const onDamaged = () => notes.push("The key that signs tokens did not open. A new one was made: everybody signs in again.");
+    const keys = await createSigningKeys({ db, sealer, clock, onDamaged });
     const issuer = issuerOf(publicUrl);
     const sessionTokens = createSessionTokens({ keys, issuer, publicUrl, clock });
     const verifier = createTokenVerifier({
@@ -187,7 +194,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     app.disable("x-powered-by");
     app.set("trust proxy", settings.trustProxy);
     app.use(requestContext({ publicUrl, clock }));
-    app.use(createHealth({ parts: { database: () => db.isReady() }, stopping: () => stop.signal.aborted }));
+    app.use(createHealth({ parts: { database: () => db.isReady(), keys: async () => (await db.isReady()) && hasEveryKey(ring, db.prisma) }, stopping: () => stop.signal.aborted }));
     app.use(securityHeaders(publicUrl));
     const authorizationServers = [issuer, ...(external && settings.oidc?.acceptTokens ? [external.issuer] : [])];
     app.use(createMcpRouter({ vault, verifier, authorizationServers, ring, db, clock, log, settings, stopping: stop.signal }));
@@ -206,6 +213,7 @@ export async function createApp(options: AppOptions): Promise<App> {
           }),
           ...toolRoutes({ tools: vault.tools }),
           ...eventRoutes({ db }),
+          ...keyRoutes({ db, rotation, inspect: () => inspectKeys(masterKeys, db.prisma) }),
           ...peopleRoutes({ users, apiKeys, sessionTokens, accounts: vault.accounts, publicUrl, endpoints: MCP_ENDPOINTS, endEverythingOf }),
         ],
         authenticate: (bearer) => apiKeys.authenticate(bearer),

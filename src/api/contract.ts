@@ -128,3 +128,6 @@ export const eventsQuery = z.strictObject({
   account_id: z.string().max(64).optional(),
   limit,
 });
+
+/** An unknown word may be the wish for a rehearsal: refused rather than done. */
+export const keysRotate = z.strictObject({});

@@ -12,6 +12,7 @@ import type { Users } from "../identity/users.js";
 import type { Egress } from "../net/egress.js";
 import { createAdapter } from "./adapter.js";
 import type { Approvals } from "./approvals.js";
+import { createCookieKeys } from "./cookieKeys.js";
 import { clientWords, shapeClient } from "./clients.js";
 import { Check, defaultPolicy, InvalidTarget, type Client, type ClientMetadata, type Configuration, type JWK, type KoaContextWithOIDC } from "./oidcProvider.js";
 import { MCP_SCOPES, OIDC_SCOPES } from "./scopes.js";
@@ -152,7 +153,7 @@ function cookies(deps: ConfigurationDeps): NonNullable<Configuration["cookies"]>
   const secure = deps.publicUrl.startsWith("https:");
   const flags = { httpOnly: true, sameSite: "lax", secure, signed: true, overwrite: true } as const;
   return {
-    keys: deps.ring.derive("oauth_cookies").map(({ key }) => key),
+    keys: createCookieKeys(deps.ring),
     // The last two are bound to the path of their interaction, which rules out the prefix.
     names: { session: secure ? "__Host-outband_oauth" : "outband_oauth", interaction: "outband_interaction", resume: "outband_resume" },
     long: { ...flags, path: "/" },

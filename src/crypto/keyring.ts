@@ -17,8 +17,18 @@ export interface KeyRing {
   wrap(key: Buffer, context: string): Promise<{ kid: string; wrapped: string }>;
   /** Throws UnwrapError. */
   unwrap(wrapped: string, context: string): Promise<Buffer>;
-  /** Keys for one purpose (`request_state`, `cookies`), current first: sign with the first, accept any. */
-  derive(purpose: string): { kid: string; key: Buffer }[];
+  /** Keys for one purpose (`request_state`, `cookies`), current first: sign with the first, accept any. To be asked for at each use. */
+  derive(purpose: string): readonly DerivedKey[];
+}
+
+export interface DerivedKey {
+  kid: string;
+  key: Buffer;
+}
+
+/** The ring of a running program: whoever holds it works with the new keys from the moment they are put in. */
+export interface LiveKeyRing extends KeyRing {
+  replace(next: KeyRing): void;
 }
 
 /** A wrapped key did not open: unknown master key, another context, or changed. */
@@ -37,8 +47,7 @@ export class UnwrapError extends Error {
 export async function createKeyRing(keys: { current: Secret; previous: Secret[] }): Promise<KeyRing> {
   const masters = new Map<string, Buffer>();
   for (const text of [keys.current, ...keys.previous]) {
-    const bytes = readMasterKey(text.reveal());
-    if (bytes === null) throw new RangeError("A master key must be 32 bytes in base64.");
+    const bytes = bytesOf(text);
     const kid = kidOf(bytes);
     if (!masters.has(kid)) masters.set(kid, bytes);
   }
@@ -50,6 +59,8 @@ export async function createKeyRing(keys: { current: Secret; previous: Secret[] 
     await store.add(jwkOf(kid, bytes) as unknown as jose.JWK.RawKey);
   }
   const current = store.get(currentKid);
+  /** By purpose: a few fixed words. Deriving costs 16 µs a key, and every request with a cookie asks. */
+  const derivedKeys = new Map<string, DerivedKey[]>();
 
   return {
     currentKid,
@@ -71,14 +82,47 @@ export async function createKeyRing(keys: { current: Secret; previous: Secret[] 
         throw new UnwrapError();
       }
     },
-    derive: (purpose) => [...masters].map(([kid, bytes]) => ({ kid, key: derived(bytes, `derive:${purpose}`, 32) })),
+    derive: (purpose) => {
+      const keys = derivedKeys.get(purpose) ?? [...masters].map(([kid, bytes]) => ({ kid, key: derived(bytes, `derive:${purpose}`, 32) }));
+      derivedKeys.set(purpose, keys);
+      return keys;
+    },
   };
+}
+
+export function createLiveKeyRing(first: KeyRing): LiveKeyRing {
+  let ring = first;
+  return {
+    get currentKid() {
+      return ring.currentKid;
+    },
+    get kids() {
+      return ring.kids;
+    },
+    wrap: (key, context) => ring.wrap(key, context),
+    unwrap: (wrapped, context) => ring.unwrap(wrapped, context),
+    derive: (purpose) => ring.derive(purpose),
+    replace: (next) => {
+      ring = next;
+    },
+  };
+}
+
+/** The name of a master key: what rows, lists and messages may show of it. */
+export function kidOfMasterKey(text: Secret): string {
+  return kidOf(bytesOf(text));
 }
 
 /** Proof that a key is the one that was used before, without telling anything of it: stored in the installation row. */
 export function keyCheckOf(ring: KeyRing, kid: string): string | null {
   const found = ring.derive("key_check").find((candidate) => candidate.kid === kid);
   return found === undefined ? null : `v1.${kid}.${found.key.subarray(0, 16).toString("base64url")}`;
+}
+
+function bytesOf(text: Secret): Buffer {
+  const bytes = readMasterKey(text.reveal());
+  if (bytes === null) throw new RangeError("A master key must be 32 bytes in base64.");
+  return bytes;
 }
 
 function kidOf(master: Buffer): string {

@@ -1,32 +1,52 @@
-// Where the master key comes from, and the rules that refuse a start. Must never happen: a new key made while there is
+// Where the master keys come from, and the rules that refuse a start. Must never happen: a new key made while there is
 // data (it would all be lost in silence), a write before the key was proved right, or a key's value in a message.
-import { mkdir, open, readFile, rename, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
 import type { Clock } from "../clock.js";
 import type { Settings } from "../config/settings.js";
 import type { PrismaClient } from "../db/generated/client.js";
-import { createKeyRing, keyCheckOf, type KeyRing } from "./keyring.js";
-import { readMasterKey } from "./keyText.js";
+import { kidsInUse } from "./dataKeys.js";
+import { FORMER_FILE, KEY_FILE, keyFilesIn } from "./keyFiles.js";
+import { createKeyRing, createLiveKeyRing, keyCheckOf, kidOfMasterKey, type KeyRing, type LiveKeyRing } from "./keyring.js";
+import { MasterKeyRefusal, WAY_OUT } from "./refusal.js";
 import { Secret } from "./secret.js";
 import { sameText } from "./tokens.js";
 
-/** The key does not fit. The message is for the operator: what to set, and the way out; never a value. */
-export class MasterKeyRefusal extends Error {
-  override readonly name = "MasterKeyRefusal";
-}
+export { MasterKeyRefusal } from "./refusal.js";
 
 export type MasterKeySettings = Pick<Settings, "databaseUrl" | "dataDir" | "masterKey" | "masterKeysPrevious">;
 
+/** Where an operator finds a key: a setting, or a file in DATA_DIR. */
+export type KeySource = "MASTER_KEY" | "MASTER_KEY_PREVIOUS" | typeof KEY_FILE | typeof FORMER_FILE;
+
+export interface MasterKey {
+  secret: Secret;
+  source: KeySource;
+}
+
 export interface MasterKeys {
-  current: Secret;
-  previous: Secret[];
-  /** Sentences for the operator: a key was made, the file is open to others. */
+  current: MasterKey;
+  /** Newest first. */
+  previous: MasterKey[];
+  /** Sentences for the operator: a key was made, a file is open to others. */
   notes: string[];
 }
 
-const FILE_NAME = "master.key";
+/** The keys of a running program. */
+export interface OpenedKeys {
+  ring: LiveKeyRing;
+  /** Null: no key of the ring. */
+  sourceOf(kid: string): KeySource | null;
+  /** Reads settings and files again, and takes them only when everything opens that opened before. Throws MasterKeyRefusal. */
+  reload(): Promise<void>;
+}
+
+export type KeyTables = Pick<PrismaClient, "installation" | "dataKey">;
+
 const KEY_CHECK = "key_check";
-const WAY_OUT = "If the key is lost, `outband keys abandon` erases what is sealed with it; people then connect their accounts again.";
+
+/** The key is one that the program made: it lies in DATA_DIR and may be replaced there. */
+export function isGenerated(settings: MasterKeySettings): boolean {
+  return settings.masterKey === null && settings.databaseUrl === null;
+}
 
 /** `hasData`: something was sealed before, so a missing key must not be replaced by a new one. */
 export async function loadMasterKey(options: {
@@ -35,58 +55,79 @@ export async function loadMasterKey(options: {
   clock: Pick<Clock, "randomBytes">;
 }): Promise<MasterKeys> {
   const { settings, hasData, clock } = options;
-  const previous = settings.masterKeysPrevious;
-  if (settings.masterKey !== null) return { current: settings.masterKey, previous, notes: [] };
+  const fromSettings = settings.masterKeysPrevious.map((secret): MasterKey => ({ secret, source: "MASTER_KEY_PREVIOUS" }));
+  if (settings.masterKey !== null) return { current: { secret: settings.masterKey, source: "MASTER_KEY" }, previous: fromSettings, notes: [] };
   if (settings.databaseUrl !== null)
     throw new MasterKeyRefusal(`MASTER_KEY is not set. With DATABASE_URL it is required.${hasData ? ` ${WAY_OUT}` : ""}`);
-  const file = join(settings.dataDir, FILE_NAME);
-  const found = await readKeyFile(file);
-  if (found !== null) return { current: found, previous, notes: await exposureNotes(file) };
+  const files = keyFilesIn(settings.dataDir);
+  const found = await files.readCurrent();
+  if (found !== null) {
+    const former = await files.readFormer();
+    const fromFile = former.keys.map((secret): MasterKey => ({ secret, source: FORMER_FILE }));
+    return {
+      current: { secret: found, source: KEY_FILE },
+      previous: [...fromFile, ...fromSettings],
+      notes: [...former.notes, ...(await files.exposureNotes())],
+    };
+  }
   if (hasData) {
     throw new MasterKeyRefusal(
-      `MASTER_KEY is not set and DATA_DIR/${FILE_NAME} is gone, but DATA_DIR holds sealed data. Put the key back into one of the two. ${WAY_OUT}`,
+      `MASTER_KEY is not set and DATA_DIR/${KEY_FILE} is gone, but DATA_DIR holds sealed data. Put the key back into one of the two. ${WAY_OUT}`,
     );
   }
-  const made = new Secret(clock.randomBytes(32).toString("base64"));
-  await writeKeyFile(file, made);
+  const made = newMasterKey(clock);
+  await files.writeCurrent(made);
   return {
-    current: made,
-    previous,
-    notes: [
-      `Made a master key in DATA_DIR/${FILE_NAME}. Keep a copy apart from the data: without it the stored credentials cannot be opened.`,
-    ],
+    current: { secret: made, source: KEY_FILE },
+    previous: fromSettings,
+    notes: [`Made a master key in DATA_DIR/${KEY_FILE}. Keep a copy apart from the data: without it the stored credentials cannot be opened.`],
   };
 }
 
-/** Reads what the database knows of its keys, loads the key, proves it, and records it at the first start. */
+export function newMasterKey(clock: Pick<Clock, "randomBytes">): Secret {
+  return new Secret(clock.randomBytes(32).toString("base64"));
+}
+
+/** Reads what the database knows of its keys, loads the keys, proves them, and records the current one at the first start. */
 export async function openKeyRing(deps: {
   settings: MasterKeySettings;
-  db: { prisma: Pick<PrismaClient, "installation" | "dataKey"> };
+  db: { prisma: KeyTables };
   clock: Pick<Clock, "randomBytes">;
   note?: (sentence: string) => void;
-}): Promise<KeyRing> {
+}): Promise<OpenedKeys> {
+  const { settings, clock } = deps;
   const { prisma } = deps.db;
-  const sealedUnder = (await prisma.dataKey.findMany({ distinct: ["kid"], select: { kid: true } })).map((row) => row.kid);
+  const sealedUnder = await kidsInUse(prisma);
   const recorded = await readKeyCheck(prisma);
-  const keys = await loadMasterKey({ settings: deps.settings, hasData: recorded !== null || sealedUnder.length > 0, clock: deps.clock });
-  const ring = await createKeyRing(keys);
-  if (recorded !== null) proveKey(ring, recorded);
-  const unknown = sealedUnder.filter((kid) => !ring.kids.includes(kid));
-  if (unknown.length > 0) {
-    throw new MasterKeyRefusal(
-      `Stored credentials are sealed under a master key that is neither in MASTER_KEY nor in MASTER_KEY_PREVIOUS (${unknown.join(", ")}). Add it to MASTER_KEY_PREVIOUS. ${WAY_OUT}`,
-    );
-  }
+  let keys = await loadMasterKey({ settings, hasData: recorded !== null || sealedUnder.length > 0, clock });
+  const first = await ringOf(keys);
+  if (recorded !== null) await proveKey(first, recorded, settings);
+  requireAll(first, sealedUnder, settings);
   if (recorded === null) {
     await prisma.installation.createMany({
-      data: [{ name: KEY_CHECK, value: keyCheckOf(ring, ring.currentKid) ?? "" }],
+      data: [{ name: KEY_CHECK, value: keyCheckOf(first, first.currentKid) ?? "" }],
       skipDuplicates: true,
     });
     // Of two instances that start at once with two keys, the second must stop here.
-    proveKey(ring, (await readKeyCheck(prisma)) ?? "");
+    await proveKey(first, (await readKeyCheck(prisma)) ?? "", settings);
   }
   for (const note of keys.notes) deps.note?.(note);
-  return ring;
+  const ring = createLiveKeyRing(first);
+  return {
+    ring,
+    sourceOf: (kid) => [keys.current, ...keys.previous].find(({ secret }) => kidOfMasterKey(secret) === kid)?.source ?? null,
+    reload: async () => {
+      const loaded = await loadMasterKey({ settings, hasData: true, clock });
+      const next = await ringOf(loaded);
+      requireAll(next, [ring.currentKid, ...(await kidsInUse(prisma))], settings);
+      keys = loaded;
+      ring.replace(next);
+    },
+  };
+}
+
+function ringOf({ current, previous }: MasterKeys): Promise<KeyRing> {
+  return createKeyRing({ current: current.secret, previous: previous.map(({ secret }) => secret) });
 }
 
 async function readKeyCheck(prisma: Pick<PrismaClient, "installation">): Promise<string | null> {
@@ -94,61 +135,38 @@ async function readKeyCheck(prisma: Pick<PrismaClient, "installation">): Promise
   return row?.value ?? null;
 }
 
-/** Written when the data keys are all wrapped under the current key: from then on the previous one may go. */
+/** Whether the recorded key is the current one. If not, a rotation was begun and has not come to its end. */
+export async function isRecorded(prisma: Pick<PrismaClient, "installation">, ring: KeyRing): Promise<boolean> {
+  return sameText((await readKeyCheck(prisma)) ?? "", keyCheckOf(ring, ring.currentKid) ?? "");
+}
+
+/** Written when every data key that opens is wrapped under the current key. */
 export async function recordKeyCheck(prisma: Pick<PrismaClient, "installation">, ring: KeyRing): Promise<void> {
   const value = keyCheckOf(ring, ring.currentKid) ?? "";
   await prisma.installation.upsert({ where: { name: KEY_CHECK }, create: { name: KEY_CHECK, value }, update: { value } });
 }
 
 /** The recorded key may be any of the ring: during a rotation it is a previous one until the data keys are re-wrapped. */
-function proveKey(ring: KeyRing, recorded: string): void {
-  const fits = ring.kids.some((kid) => sameText(keyCheckOf(ring, kid) ?? "", recorded));
-  if (fits) return;
+async function proveKey(ring: KeyRing, recorded: string, settings: MasterKeySettings): Promise<void> {
+  if (fits(ring, recorded)) return;
+  const what = isGenerated(settings) ? `DATA_DIR/${KEY_FILE}` : "MASTER_KEY";
+  const file = isGenerated(settings) || settings.databaseUrl !== null ? null : await keyFilesIn(settings.dataDir).readCurrent().catch(() => null);
+  const isInFile = file !== null && fits(await createKeyRing({ current: file, previous: [] }), recorded);
+  const remedy = isInFile
+    ? `The key in DATA_DIR/${KEY_FILE} is: unset MASTER_KEY, or add what that file holds to MASTER_KEY_PREVIOUS.`
+    : `Put the former key back, or add it to MASTER_KEY_PREVIOUS. ${WAY_OUT}`;
+  throw new MasterKeyRefusal(`${what} is not the key that this data is sealed with. ${remedy}`);
+}
+
+function fits(ring: KeyRing, recorded: string): boolean {
+  return ring.kids.some((kid) => sameText(keyCheckOf(ring, kid) ?? "", recorded));
+}
+
+function requireAll(ring: KeyRing, kids: readonly string[], settings: MasterKeySettings): void {
+  const unknown = [...new Set(kids)].filter((kid) => !ring.kids.includes(kid));
+  if (unknown.length === 0) return;
+  const places = isGenerated(settings) ? `DATA_DIR/${KEY_FILE}, nor in DATA_DIR/${FORMER_FILE}, nor in MASTER_KEY_PREVIOUS` : "MASTER_KEY nor in MASTER_KEY_PREVIOUS";
   throw new MasterKeyRefusal(
-    `MASTER_KEY (or DATA_DIR/${FILE_NAME}) is not the key that this data is sealed with. Put the former key back, or add it to MASTER_KEY_PREVIOUS. ${WAY_OUT}`,
+    `Stored credentials are sealed under a master key that is neither in ${places} (${unknown.join(", ")}). Add it to MASTER_KEY_PREVIOUS. ${WAY_OUT}`,
   );
-}
-
-async function readKeyFile(file: string): Promise<Secret | null> {
-  let text: string;
-  try {
-    text = await readFile(file, "utf8");
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? "unknown";
-    if (code === "ENOENT") return null;
-    throw new MasterKeyRefusal(`DATA_DIR/${FILE_NAME} cannot be read (${code}). Make it readable for this user, or set MASTER_KEY.`);
-  }
-  if (readMasterKey(text) === null) {
-    throw new MasterKeyRefusal(
-      `DATA_DIR/${FILE_NAME} does not hold 32 bytes in base64. Put the former file back, or set MASTER_KEY. ${WAY_OUT}`,
-    );
-  }
-  return new Secret(text.trim());
-}
-
-async function exposureNotes(file: string): Promise<string[]> {
-  const { mode } = await stat(file);
-  return (mode & 0o077) === 0 ? [] : [`Other users of this machine may read DATA_DIR/${FILE_NAME}. Run chmod 600 on it.`];
-}
-
-/** Whole or not at all, and on the disk before anything is sealed with it. One process owns DATA_DIR (the database's lock). */
-async function writeKeyFile(file: string, key: Secret): Promise<void> {
-  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-  const draft = `${file}.new`;
-  const handle = await open(draft, "w", 0o600);
-  try {
-    // A draft left by a crash keeps its old mode.
-    await handle.chmod(0o600);
-    await handle.writeFile(`${key.reveal()}\n`);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(draft, file);
-  const folder = await open(dirname(file), "r");
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
 }

@@ -15,7 +15,7 @@ export interface SealedPlace {
 /** Seals and opens fields. `scope` is `installation` or a connection's id: each scope has a data key of its own. */
 export interface Sealer {
   seal(scope: string, place: SealedPlace, text: string): Promise<Uint8Array<ArrayBuffer>>;
-  /** Throws UnreadableError: wrong place, changed bytes, or a data key that is lost. */
+  /** Throws UnreadableError: wrong place, changed bytes, or a data key that is lost; `unavailable` without its master key. */
   open(scope: string, place: SealedPlace, blob: Uint8Array): Promise<Secret>;
   /** Makes and loads the scope's data key. Call it before a transaction: inside one, the embedded database would wait for itself. */
   prepare(scope: string): Promise<void>;

@@ -97,10 +97,17 @@ export function createSessions(deps: SessionDeps): Sessions {
   const cookieName = sessionCookieName(deps.publicUrl);
   const cookie = { path: "/", httpOnly: true, sameSite: "lax", secure: https } as const;
 
+  // express-session keeps the array that it is given and signs with its first entry; it is filled anew before each request,
+  // because the master key may be exchanged while the program runs.
+  const secrets = cookieSecrets(deps.ring);
+  const currentSecrets: RequestHandler = (_req, _res, next) => {
+    secrets.splice(0, secrets.length, ...cookieSecrets(deps.ring));
+    next();
+  };
   const cookieSession = session({
     store,
     name: cookieName,
-    secret: deps.ring.derive("browser_session").map(({ key }) => key.toString("base64url")),
+    secret: secrets,
     genid: () => deps.clock.randomBytes(32).toString("base64url"),
     resave: false,
     saveUninitialized: false,
@@ -128,7 +135,7 @@ export function createSessions(deps: SessionDeps): Sessions {
   }
 
   return {
-    middleware: [pinScheme(https), cookieSession, loadPerson],
+    middleware: [pinScheme(https), currentSecrets, cookieSession, loadPerson],
     csrfGuard: createCsrfGuard(deps.publicUrl),
     onEnd: (hook) => {
       hooks.push(hook);
@@ -152,6 +159,10 @@ export function createSessions(deps: SessionDeps): Sessions {
     },
     endSessionsOf: (sub) => store.endAllOf(sub),
   };
+}
+
+function cookieSecrets(ring: KeyRing): string[] {
+  return ring.derive("browser_session").map(({ key }) => key.toString("base64url"));
 }
 
 /** `__Host-` needs Secure, and browsers drop such a name without it: on http loopback a plain name. */

@@ -2,7 +2,7 @@
 // in its row and in memory; two instances that start at once and sign with two keys.
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type CryptoKey, type JWK } from "jose";
 import type { Clock } from "../clock.js";
-import type { Sealer } from "../crypto/seal.js";
+import { UnreadableError, type Sealer } from "../crypto/seal.js";
 import type { Database } from "../db/client.js";
 
 export const SIGNING_ALGORITHM = "ES256";
@@ -28,6 +28,7 @@ export interface SigningKeyDeps {
   db: Pick<Database, "prisma">;
   sealer: Sealer;
   clock: Clock;
+  onDamaged?(id: string): void;
 }
 
 /** Every installation begins with this row; the unique id lets one of several first starters win. */
@@ -37,6 +38,13 @@ export async function createSigningKeys(deps: SigningKeyDeps): Promise<SigningKe
   const { db } = deps;
   const rows = () => db.prisma.signingKey.findMany({ orderBy: { createdAt: "desc" } });
   let stored = await rows();
+  // A damaged key can sign nothing and prove nothing: everybody signs in again, which is better than a start that fails for good.
+  for (const row of stored) {
+    if (await opens(deps, row)) continue;
+    await db.prisma.signingKey.deleteMany({ where: { id: row.id, privateSealed: row.privateSealed } });
+    deps.onDamaged?.(row.id);
+  }
+  stored = await rows();
   if (stored.length === 0) {
     await db.prisma.signingKey.createMany({ data: [await newRow(deps)], skipDuplicates: true });
     stored = await rows();
@@ -68,6 +76,16 @@ async function newRow(deps: SigningKeyDeps) {
     privateSealed: await deps.sealer.seal("installation", placeOf(FIRST_ID), JSON.stringify(privateJwk)),
     createdAt: deps.clock.date(),
   };
+}
+
+async function opens(deps: SigningKeyDeps, row: KeyRow): Promise<boolean> {
+  try {
+    await openRow(deps, row);
+    return true;
+  } catch (error) {
+    if (error instanceof UnreadableError) return false;
+    throw error;
+  }
 }
 
 /** The public half is taken out of the private one: what the seal protects decides, not the column beside it. */

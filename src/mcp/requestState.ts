@@ -93,12 +93,13 @@ export interface StateCodec {
 }
 
 export function createStateCodec(deps: { ring: Pick<KeyRing, "derive">; clock: Clock; linkTtlS: number }): StateCodec {
-  const keys = deps.ring.derive("request-state").map((one) => one.key);
-  const [current] = keys;
-  if (current === undefined) throw new RangeError("A ring needs a key.");
+  // Asked for at each use: the master key may be exchanged while the program runs.
+  const keys = (): Buffer[] => deps.ring.derive("request-state").map((one) => one.key);
 
   return {
     mint(state, binding) {
+      const [current] = keys();
+      if (current === undefined) throw new RangeError("A ring needs a key.");
       const exp = deps.clock.now() + deps.linkTtlS * 1000 + STATE_GRACE_MS;
       const nonce = deps.clock.randomBytes(NONCE_BYTES);
       const cipher = createCipheriv("aes-256-gcm", current, nonce, { authTagLength: TAG_BYTES });
@@ -112,7 +113,7 @@ export function createStateCodec(deps: { ring: Pick<KeyRing, "derive">; clock: C
     open(text, binding) {
       const blob = blobOf(text);
       const aad = associated(binding);
-      for (const key of keys) {
+      for (const key of keys()) {
         const opened = unsealed(key, blob, aad);
         if (opened === null) continue;
         const { exp, ...state } = opened;

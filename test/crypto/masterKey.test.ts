@@ -8,6 +8,7 @@ import { systemClock } from "../../src/clock.js";
 import { createSealer } from "../../src/crypto/dataKeys.js";
 import { loadMasterKey, MasterKeyRefusal, openKeyRing, type MasterKeySettings } from "../../src/crypto/masterKey.js";
 import { rewrapDataKeys } from "../../src/crypto/rotate.js";
+import type { LiveKeyRing } from "../../src/crypto/keyring.js";
 import { secret } from "../../src/crypto/secret.js";
 import type { Database } from "../../src/db/client.js";
 import { eachDatabase } from "../support/database.js";
@@ -30,8 +31,8 @@ function settingsOf(keys: { masterKey?: string; previous?: string[]; databaseUrl
 
 const file = () => join(dataDir, "master.key");
 const load = (settings: MasterKeySettings, hasData: boolean) => loadMasterKey({ settings, hasData, clock: systemClock });
-const ringOf = (settings: MasterKeySettings, db: Database, note?: (sentence: string) => void) =>
-  openKeyRing({ settings, db, clock: systemClock, ...(note ? { note } : {}) });
+const ringOf = async (settings: MasterKeySettings, db: Database, note?: (sentence: string) => void): Promise<LiveKeyRing> =>
+  (await openKeyRing({ settings, db, clock: systemClock, ...(note ? { note } : {}) })).ring;
 
 /** Refused with a sentence that names the setting and the way out, and holds no value. */
 async function refused(run: Promise<unknown>, about: RegExp, ...values: string[]): Promise<void> {
@@ -46,13 +47,13 @@ async function refused(run: Promise<unknown>, about: RegExp, ...values: string[]
 
 test("the first embedded start makes a key of 32 random bytes, mode 0600, and the next start uses it", async () => {
   const made = await load(settingsOf(), false);
-  assert.equal(Buffer.from(made.current.reveal(), "base64").length, 32);
+  assert.equal(Buffer.from(made.current.secret.reveal(), "base64").length, 32);
   assert.equal(statSync(file()).mode & 0o777, 0o600);
-  assert.equal(readFileSync(file(), "utf8").trim(), made.current.reveal());
+  assert.equal(readFileSync(file(), "utf8").trim(), made.current.secret.reveal());
   assert.deepEqual(readdirSync(dataDir), ["master.key"]);
   assert.match(made.notes.join(), /Keep a copy/);
   const again = await load(settingsOf(), true);
-  assert.equal(again.current.reveal(), made.current.reveal());
+  assert.equal(again.current.secret.reveal(), made.current.secret.reveal());
   assert.deepEqual(again.notes, []);
 });
 
@@ -60,12 +61,12 @@ test("a key made by another start is never overwritten, and a draft left by a cr
   writeFileSync(`${file()}.new`, "half", { mode: 0o644 });
   const made = await load(settingsOf(), false);
   assert.equal(statSync(file()).mode & 0o777, 0o600);
-  assert.equal((await load(settingsOf(), false)).current.reveal(), made.current.reveal());
+  assert.equal((await load(settingsOf(), false)).current.secret.reveal(), made.current.secret.reveal());
 });
 
 test("MASTER_KEY wins over the file, and none is written", async () => {
   const key = newKey();
-  assert.equal((await load(settingsOf({ masterKey: key }), false)).current.reveal(), key);
+  assert.equal((await load(settingsOf({ masterKey: key }), false)).current.secret.reveal(), key);
   assert.equal(existsSync(file()), false);
 });
 
@@ -84,7 +85,7 @@ test("a key file with a newline or a byte order mark is the same key; one with a
   const key = newKey();
   for (const text of [key, `${key}\n`, `${key}\r\n`, `\ufeff${key}`]) {
     writeFileSync(file(), text, { mode: 0o600 });
-    assert.equal((await load(settingsOf(), true)).current.reveal(), key);
+    assert.equal((await load(settingsOf(), true)).current.secret.reveal(), key);
   }
   for (const text of ["", "CANARY-not-a-key", key.slice(0, 20)]) {
     writeFileSync(file(), text, { mode: 0o600 });
@@ -169,7 +170,7 @@ eachDatabase("the key ring at start", (open) => {
     await refused(ringOf(settingsOf({ masterKey: second }), db), /MASTER_KEY_PREVIOUS/, first, second);
     // A rolling upgrade: instances with either key as the current one.
     await ringOf(settingsOf({ masterKey: first, previous: [second] }), db);
-    assert.equal((await rewrapDataKeys({ ring, db })).complete, true);
+    assert.equal((await rewrapDataKeys({ ring, db })).remaining, 0);
     await ringOf(settingsOf({ masterKey: second }), db);
     await refused(ringOf(settingsOf({ masterKey: first }), db), /is not the key/, first, second);
   });
