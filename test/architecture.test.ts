@@ -36,6 +36,7 @@ const RANK: Record<string, number> = {
   "worker.ts": 4,
   "server.ts": 5,
   "abandon.ts": 5,
+  "keyCheck.ts": 5,
 };
 const SURFACES = ["api", "pages", "admin", "mcp", "authorization", "sandbox", "cli", "sdk"];
 

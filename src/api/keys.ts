@@ -43,17 +43,19 @@ export function keyRoutes(deps: KeysDeps): Route[] {
   ];
 }
 
-async function connectionNames(db: KeysDeps["db"]): Promise<Map<string, string>> {
+export async function connectionNames(db: KeysDeps["db"]): Promise<Map<string, string>> {
   const rows = await db.prisma.connection.findMany({ select: { id: true, name: true } });
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
-function keysBody(seen: KeysSeen, names: Map<string, string>): Record<string, unknown> {
+/** `names`: of the connections, by id. */
+export function keysBody(seen: KeysSeen, names: ReadonlyMap<string, string>): Record<string, unknown> {
   return {
     current: seen.current,
+    current_since: seen.currentSince?.toISOString() ?? null,
     keys: seen.keys.map(({ kid, source, dataKeys }) => ({ kid, source, data_keys: dataKeys })),
     remaining: seen.remaining,
     // Without a connection: what people and their MCP clients are signed in with.
-    damaged: seen.damagedScopes.map((scope) => ({ connection_name: names.get(scope) ?? null })),
+    damaged: seen.damaged.map(({ scope, kid }) => ({ connection_name: names.get(scope) ?? null, kid })),
   };
 }

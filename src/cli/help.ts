@@ -15,7 +15,7 @@ ${line("help", "this text; `help COMMAND` for one command")}
 
 Environment
   OUTBAND_URL      the server; default http://localhost:PORT, with PORT from the environment or .env, else 3000
-  OUTBAND_API_KEY  an API key, for users and connections --all; a local server's own cli.key is found by itself
+  OUTBAND_API_KEY  an API key, for users, keys and connections --all; a local server's own cli.key is found by itself
   OUTBAND_HOME     where sign-ins are kept; default ~/.config/outband
 
 Exit codes

@@ -5,9 +5,13 @@ import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 import { CliError, EXIT, type ExitCode } from "./exit.js";
 
+export function isBuilt(name: string): boolean {
+  return existsSync(fileOf(name));
+}
+
 /** `name` is a file beside this folder, such as `server.js`. */
 export function runProgram(name: string, args: readonly string[], signal: AbortSignal): Promise<ExitCode> {
-  const file = fileURLToPath(new URL(`../${name}`, import.meta.url));
+  const file = fileOf(name);
   if (!existsSync(file)) throw new CliError(EXIT.settings, "The server is not built.", { hint: "npm run build" });
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [file, ...args], { stdio: "inherit" });
@@ -22,4 +26,8 @@ export function runProgram(name: string, args: readonly string[], signal: AbortS
       resolve(code ?? 128 + (signalName === null ? 0 : constants.signals[signalName]));
     });
   });
+}
+
+function fileOf(name: string): string {
+  return fileURLToPath(new URL(`../${name}`, import.meta.url));
 }

@@ -88,38 +88,68 @@ export function newMasterKey(clock: Pick<Clock, "randomBytes">): Secret {
   return new Secret(clock.randomBytes(32).toString("base64"));
 }
 
-/** Reads what the database knows of its keys, loads the keys, proves them, and records the current one at the first start. */
-export async function openKeyRing(deps: {
+export interface OpenKeysDeps {
   settings: MasterKeySettings;
   db: { prisma: KeyTables };
   clock: Pick<Clock, "randomBytes">;
-  note?: (sentence: string) => void;
-}): Promise<OpenedKeys> {
-  const { settings, clock } = deps;
+}
+
+/** Reads what the database knows of its keys, loads the keys, proves them, and records the current one at the first start. */
+export async function openKeyRing(deps: OpenKeysDeps & { note?: (sentence: string) => void }): Promise<OpenedKeys> {
   const { prisma } = deps.db;
-  const sealedUnder = await kidsInUse(prisma);
-  const recorded = await readKeyCheck(prisma);
-  let keys = await loadMasterKey({ settings, hasData: recorded !== null || sealedUnder.length > 0, clock });
-  const first = await ringOf(keys);
-  if (recorded !== null) await proveKey(first, recorded, settings);
-  requireAll(first, sealedUnder, settings);
-  if (recorded === null) {
+  const known = await knownKeys(prisma);
+  const keys = await loadMasterKey({ settings: deps.settings, hasData: known.hasData, clock: deps.clock });
+  const ring = await provedRing(keys, known, deps.settings);
+  if (known.recorded === null) {
     await prisma.installation.createMany({
-      data: [{ name: KEY_CHECK, value: keyCheckOf(first, first.currentKid) ?? "" }],
+      data: [{ name: KEY_CHECK, value: keyCheckOf(ring, ring.currentKid) ?? "" }],
       skipDuplicates: true,
     });
     // Of two instances that start at once with two keys, the second must stop here.
-    await proveKey(first, (await readKeyCheck(prisma)) ?? "", settings);
+    await proveKey(ring, (await readKeyCheck(prisma))?.value ?? "", deps.settings);
   }
   for (const note of keys.notes) deps.note?.(note);
-  const ring = createLiveKeyRing(first);
+  return opened(deps, keys, ring);
+}
+
+/** The same without a trace: nothing is made or recorded. Null: nothing was sealed yet. Throws MasterKeyRefusal, as a start would. */
+export async function examineKeys(deps: OpenKeysDeps): Promise<{ keys: OpenedKeys; notes: string[] } | null> {
+  const known = await knownKeys(deps.db.prisma);
+  if (!known.hasData) return null;
+  const keys = await loadMasterKey({ settings: deps.settings, hasData: true, clock: deps.clock });
+  return { keys: opened(deps, keys, await provedRing(keys, known, deps.settings)), notes: keys.notes };
+}
+
+interface KnownKeys {
+  recorded: string | null;
+  sealedUnder: string[];
+  /** Something was sealed before. */
+  hasData: boolean;
+}
+
+async function knownKeys(prisma: KeyTables): Promise<KnownKeys> {
+  const sealedUnder = await kidsInUse(prisma);
+  const recorded = (await readKeyCheck(prisma))?.value ?? null;
+  return { recorded, sealedUnder, hasData: recorded !== null || sealedUnder.length > 0 };
+}
+
+async function provedRing(keys: MasterKeys, known: KnownKeys, settings: MasterKeySettings): Promise<KeyRing> {
+  const ring = await ringOf(keys);
+  if (known.recorded !== null) await proveKey(ring, known.recorded, settings);
+  requireAll(ring, known.sealedUnder, settings);
+  return ring;
+}
+
+function opened({ settings, db, clock }: OpenKeysDeps, first: MasterKeys, firstRing: KeyRing): OpenedKeys {
+  const ring = createLiveKeyRing(firstRing);
+  let keys = first;
   return {
     ring,
     sourceOf: (kid) => [keys.current, ...keys.previous].find(({ secret }) => kidOfMasterKey(secret) === kid)?.source ?? null,
     reload: async () => {
       const loaded = await loadMasterKey({ settings, hasData: true, clock });
       const next = await ringOf(loaded);
-      requireAll(next, [ring.currentKid, ...(await kidsInUse(prisma))], settings);
+      requireAll(next, [ring.currentKid, ...(await kidsInUse(db.prisma))], settings);
       keys = loaded;
       ring.replace(next);
     },
@@ -130,18 +160,20 @@ function ringOf({ current, previous }: MasterKeys): Promise<KeyRing> {
   return createKeyRing({ current: current.secret, previous: previous.map(({ secret }) => secret) });
 }
 
-async function readKeyCheck(prisma: Pick<PrismaClient, "installation">): Promise<string | null> {
-  const row = await prisma.installation.findUnique({ where: { name: KEY_CHECK }, select: { value: true } });
-  return row?.value ?? null;
+function readKeyCheck(prisma: Pick<PrismaClient, "installation">): Promise<{ value: string; updatedAt: Date } | null> {
+  return prisma.installation.findUnique({ where: { name: KEY_CHECK }, select: { value: true, updatedAt: true } });
 }
 
-/** Whether the recorded key is the current one. If not, a rotation was begun and has not come to its end. */
-export async function isRecorded(prisma: Pick<PrismaClient, "installation">, ring: KeyRing): Promise<boolean> {
-  return sameText((await readKeyCheck(prisma)) ?? "", keyCheckOf(ring, ring.currentKid) ?? "");
+/** Since when everything that opens is under the current key. Null: a rotation to it was begun and has not come to its end. */
+export async function currentSince(prisma: Pick<PrismaClient, "installation">, ring: KeyRing): Promise<Date | null> {
+  const recorded = await readKeyCheck(prisma);
+  return recorded !== null && sameText(recorded.value, keyCheckOf(ring, ring.currentKid) ?? "") ? recorded.updatedAt : null;
 }
 
 /** Written when every data key that opens is wrapped under the current key. */
 export async function recordKeyCheck(prisma: Pick<PrismaClient, "installation">, ring: KeyRing): Promise<void> {
+  // A second run that finds nothing to do must not make the change look younger.
+  if ((await currentSince(prisma, ring)) !== null) return;
   const value = keyCheckOf(ring, ring.currentKid) ?? "";
   await prisma.installation.upsert({ where: { name: KEY_CHECK }, create: { name: KEY_CHECK, value }, update: { value } });
 }

@@ -8,7 +8,7 @@ import { OutbandError } from "../errors.js";
 import { dataKeyContext, IN_USE, kidsInUse } from "./dataKeys.js";
 import { keyFilesIn } from "./keyFiles.js";
 import { kidOfMasterKey, UnwrapError, type KeyRing } from "./keyring.js";
-import { isGenerated, isRecorded, MasterKeyRefusal, newMasterKey, recordKeyCheck, type KeyTables, type MasterKeySettings, type OpenedKeys } from "./masterKey.js";
+import { currentSince, isGenerated, MasterKeyRefusal, newMasterKey, recordKeyCheck, type KeyTables, type MasterKeySettings, type OpenedKeys } from "./masterKey.js";
 
 const BATCH_ROWS = 100;
 /** Another instance may make a data key under a former master key while a pass runs. */
@@ -61,7 +61,7 @@ async function replaceKey({ settings, keys, db, clock }: RotationDeps): Promise<
   try {
     // What is on the disk decides: a run that failed half-way may have got further than this process knows.
     await keys.reload();
-    if (!(await isRecorded(db.prisma, keys.ring))) return false;
+    if ((await currentSince(db.prisma, keys.ring)) === null) return false;
     const current = await files.readCurrent();
     if (current === null || kidOfMasterKey(current) !== keys.ring.currentKid) throw new MasterKeyRefusal("The key file changed meanwhile.");
     const needed = await kidsInUse(db.prisma);

@@ -38,6 +38,8 @@ export interface OpenDatabaseOptions {
   log: Log;
   clock: Clock;
   poolMax?: number;
+  /** Leaves the schema as it is: for a look at a database that another build may have to open again. */
+  asItIs?: boolean;
 }
 
 const TRANSACTION_MS = 10_000;
@@ -52,12 +54,12 @@ export async function openDatabase(options: OpenDatabaseOptions): Promise<Databa
   return options.databaseUrl ? openPostgres(options, options.databaseUrl) : openLocal(options);
 }
 
-async function openLocal({ dataDir, log, clock }: OpenDatabaseOptions): Promise<Database> {
+async function openLocal({ dataDir, log, clock, asItIs }: OpenDatabaseOptions): Promise<Database> {
   const { pool, close } = await openEmbedded({ dataDir, log, clock });
   try {
     const client = await pool.connect();
     try {
-      await applyMigrations(client, log);
+      if (!asItIs) await applyMigrations(client, log);
     } finally {
       client.release();
     }
@@ -68,11 +70,11 @@ async function openLocal({ dataDir, log, clock }: OpenDatabaseOptions): Promise<
   return assemble("embedded", pool, localNotifications(log), close, clock);
 }
 
-async function openPostgres({ log, clock, poolMax }: OpenDatabaseOptions, databaseUrl: Secret): Promise<Database> {
+async function openPostgres({ log, clock, poolMax, asItIs }: OpenDatabaseOptions, databaseUrl: Secret): Promise<Database> {
   const configs = postgresConfigs(databaseUrl, poolMax);
   const client = await connectFirst(configs.patient, log, clock);
   try {
-    await applyMigrations(client, log);
+    if (!asItIs) await applyMigrations(client, log);
   } finally {
     await client.end();
   }

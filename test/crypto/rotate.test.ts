@@ -106,7 +106,7 @@ eachDatabase("rotation of a generated key", (open) => {
     const second = keyIn(file());
     assert.deepEqual(await program.rotation.rotate(), { rewrapped: 2, remaining: 1, isNewKey: true });
     assert.equal(readFileSync(former(), "utf8"), `${second}\n${first}\n`);
-    assert.deepEqual((await program.seen()).damagedScopes, ["conn_1"]);
+    assert.deepEqual((await program.seen()).damaged, [{ scope: "conn_1", kid: kidOf(first) }]);
     await assertAllOpen(program.sealer, blobs);
     // Mended from a backup of the row, it is moved with the others.
     await db.prisma.dataKey.update({ where: { id: row.id }, data: { wrapped: row.wrapped } });
@@ -242,7 +242,7 @@ eachDatabase("rotation of a generated key", (open) => {
       { kid: kidOf(second), source: null, dataKeys: 2 },
     ]);
     assert.equal(seen.remaining, 2);
-    assert.deepEqual(seen.damagedScopes, []);
+    assert.deepEqual(seen.damaged, []);
     assert.equal((await createKeyRing({ current: secret(second), previous: [] })).currentKid, seen.keys[1]?.kid);
   });
 });
