@@ -2,7 +2,7 @@
 import { OutbandError } from "../errors.js";
 import { asIdentifier } from "../ids.js";
 import { API_SCOPES, type ApiKeys, type ApiKeyView } from "../identity/apiKeys.js";
-import { requireSound } from "../identity/person.js";
+import { BUILT_IN, requireSound } from "../identity/person.js";
 import type { SessionTokens } from "../identity/sessionTokens.js";
 import type { User, Users } from "../identity/users.js";
 import type { AccountsDoor } from "../vault/front.js";
@@ -42,7 +42,8 @@ export function peopleRoutes(deps: PeopleDeps): Route[] {
       body: userCreate,
       handle: async ({ actor, body }) => {
         const user = await users.create(body, actor);
-        if (body.password !== undefined) return created(userBody(user));
+        // An invitation sets a password; people of an external issuer have none here.
+        if (body.password !== undefined || user.issuer !== BUILT_IN) return created(userBody(user));
         const invitation = await users.makeInvitation(user.sub);
         return created({ ...userBody(user), invitation_url: `${deps.publicUrl}/setup/${invitation.reveal()}` });
       },

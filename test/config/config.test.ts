@@ -228,6 +228,10 @@ test("with a public PUBLIC_URL the first admin must be named", () => {
   oneProblem({ PUBLIC_URL: "https://outband.example.com" }, /^ADMIN_EMAIL and ADMIN_PASSWORD are required/);
   assert.deepEqual(problemsOf(PUBLIC), []);
   assert.deepEqual(problemsOf({ PUBLIC_URL: "http://localhost:1" }), []);
+  // Not where people sign in elsewhere: whoever would be made could never sign in.
+  const oidc = { PUBLIC_URL: "https://outband.example.com", OIDC_ISSUER: "https://l.example", OIDC_CLIENT_ID: "o" };
+  assert.deepEqual(problemsOf({ ...oidc, ADMIN_CLAIM: "a=b" }), []);
+  assert.deepEqual(problemsOf(oidc), []);
 });
 
 test("a pair that is half set is a problem, either half", () => {
@@ -286,6 +290,7 @@ test("the external issuer is https unless loopback, keeps its spelling, and its 
   assert.equal(settingsOf({ ...oidc, OIDC_ISSUER: "https://Login.example.com/a/" }).oidc?.issuer, "https://Login.example.com/a/");
   assert.deepEqual(problemsOf({ ...oidc, OIDC_ISSUER: "http://localhost:9000" }), []);
   oneProblem({ ...oidc, OIDC_ISSUER: "http://login.example.com" }, /^OIDC_ISSUER must be https/);
+  oneProblem({ ...PUBLIC, ...oidc, OIDC_ISSUER: `${PUBLIC.PUBLIC_URL}/oauth` }, /^OIDC_ISSUER must not be Outband itself/);
   for (const bad of ["login", "https://u:p@login.example.com", "https://login.example.com?a=1", "https://login.example.com#a"]) {
     oneProblem({ ...oidc, OIDC_ISSUER: bad }, /^OIDC_ISSUER must be a URL/);
   }
@@ -386,4 +391,6 @@ test("Windows, Slack over http and an issuer without ADMIN_CLAIM are warned of, 
   const oidc = { OIDC_ISSUER: "https://l.example", OIDC_CLIENT_ID: "o" };
   assert.match(warnings(oidc).join(), /^ADMIN_CLAIM is not set/);
   assert.deepEqual(warnings({ ...oidc, ADMIN_CLAIM: "a=b" }), []);
+  const admin = { ADMIN_EMAIL: "a@example.com", ADMIN_PASSWORD: "correct horse" };
+  assert.match(warnings({ ...oidc, ...admin, ADMIN_CLAIM: "a=b" }).join(), /^ADMIN_EMAIL and ADMIN_PASSWORD do nothing while OIDC_ISSUER is set/);
 });
