@@ -101,7 +101,8 @@ export const sessionTokenCreate = z.strictObject({
 
 /** What an address, a password and a name may be, the people's room says: the same for every way in. */
 export const userCreate = z.strictObject({
-  sub: identifier.optional(),
+  // A client resolves a dot segment before it asks: nobody could be reached under it.
+  sub: identifier.regex(/^(?!\.\.?$)/, "A name that an address can hold.").optional(),
   email: text(254),
   password: text(1024).optional(),
   name: text(120).optional(),
