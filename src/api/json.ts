@@ -40,11 +40,19 @@ export function connectorBody(connector: Connector): Record<string, unknown> {
 }
 
 export function linkBody(view: LinkView): Record<string, unknown> {
+  const reason = linkReason(view);
   return {
     id: view.id,
     account_id: view.accountId,
     status: view.status,
-    ...(view.reason === null ? {} : { reason: view.reason.split(":")[0] }),
+    ...(reason === undefined ? {} : { reason }),
     expires_at: view.expiresAt.toISOString(),
   };
+}
+
+/** In the contract's word for an account (section 2) where there is one; time alone expires a link, before a reason is written. */
+function linkReason(view: LinkView): string | undefined {
+  if (view.status === "expired") return "link_expired";
+  const word = view.reason?.split(":")[0];
+  return word === "denied" ? "consent_denied" : word;
 }

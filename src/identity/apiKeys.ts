@@ -177,9 +177,9 @@ function requireSound(input: NewApiKey, nowMs: number): ApiScope[] {
   return scopes;
 }
 
-/** https, or http on this machine; no path, no user, no query. */
+/** https, or http on this machine; no path, no user, no query, and no pattern: origins are compared whole. */
 function isOrigin(text: string): boolean {
   const url = URL.parse(text);
-  if (url === null || (url.origin !== text && `${url.origin}/` !== text)) return false;
+  if (url === null || url.hostname.includes("*") || (url.origin !== text && `${url.origin}/` !== text)) return false;
   return url.protocol === "https:" || (url.protocol === "http:" && ["localhost", "127.0.0.1", "[::1]"].includes(url.hostname));
 }
