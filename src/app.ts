@@ -149,6 +149,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       retention: { executionDays: settings.executionRetentionDays, eventDays: settings.eventRetentionDays, auditDays: settings.auditRetentionDays },
       sandboxOrigin: () => sandbox?.origin ?? null,
       knowsPerson: async (sub) => (await users.findActive(sub)) !== null,
+      isShutOut: async (sub) => (await users.find(sub))?.role === "disabled",
       instance: clock.randomBytes(9).toString("base64url"),
     });
     undo.push(() => vault.close());

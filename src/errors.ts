@@ -33,6 +33,7 @@ export const ERRORS = {
   payload_too_large: { status: 413, message: "The request is too large.", retryable: false },
   unsupported_media_type: { status: 415, message: "The content type is not supported.", retryable: false },
   unknown_identifier: { status: 422, message: "Nobody signs in here under this identifier.", retryable: false },
+  verification_failed: { status: 422, message: "The verification code or the identifier is not that of this link.", retryable: false },
   credential_refused: { status: 422, message: "The provider did not accept this credential.", retryable: false },
   rate_limited: { status: 429, message: "Too many requests. Try again later.", retryable: true },
   internal: { status: 500, message: "Something went wrong on our side.", retryable: true },

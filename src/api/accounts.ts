@@ -1,12 +1,12 @@
 // Accounts and authorization links over the API.
 import { OutbandError } from "../errors.js";
 import { asIdentifier } from "../ids.js";
-import type { ApiKeyPrincipal } from "../identity/principal.js";
 import { clientIdOf } from "../identity/principal.js";
 import type { AccountsDoor, LinksDoor } from "../vault/front.js";
 import type { AccountView } from "../vault/types.js";
-import { accountCreate, accountDeleteQuery, accountsQuery, accountUpdate, credentialReplace, linkCreate, linkQuery } from "./contract.js";
+import { accountCreate, accountDeleteQuery, accountsQuery, accountUpdate, credentialReplace, linkCreate, linkQuery, linkVerify } from "./contract.js";
 import { accountBody, linkBody } from "./json.js";
+import { returnToOf } from "./returnTo.js";
 import { created, ok, type Route, route } from "./route.js";
 
 export interface AccountRoutesDeps {
@@ -99,7 +99,6 @@ export function accountRoutes(deps: AccountRoutesDeps): Route[] {
       scope: "execute",
       body: linkCreate,
       handle: async ({ actor, body }) => {
-        const returnTo = body.return_to === undefined ? null : allowedReturnTo(actor, body.return_to);
         const link = await links.create(actor, {
           connectionName: body.connection_name,
           identifier: asIdentifier(body.identifier),
@@ -108,7 +107,8 @@ export function accountRoutes(deps: AccountRoutesDeps): Route[] {
           clientId: clientIdOf(actor),
           clientName: await deps.apiKeyName(actor.keyId),
           tool: null,
-          returnTo,
+          returnTo: returnToOf(actor, body),
+          verification: body.verification ?? "sign_in",
           callerState: body.state ?? null,
           ...(body.scopes === undefined ? {} : { scopesRequired: body.scopes }),
         });
@@ -130,15 +130,13 @@ export function accountRoutes(deps: AccountRoutesDeps): Route[] {
         return ok(linkBody((await links.get(link.id)) ?? link));
       },
     }),
+    route({
+      method: "post",
+      path: "/authorization-links/:id/verify",
+      scope: "execute",
+      body: linkVerify,
+      handle: async ({ actor, params, body }) =>
+        ok(linkBody(await links.verify(actor, params["id"] ?? "", { code: body.verification_code, identifier: asIdentifier(body.identifier) }))),
+    }),
   ];
-}
-
-/** Contract 5.6: only to the origins allowed for that API key; compared as origins, never by prefix, and kept as it was compared. */
-function allowedReturnTo(actor: ApiKeyPrincipal, text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  const isWeb = url?.protocol === "https:" || url?.protocol === "http:";
-  if (!url || !isWeb || url.username !== "" || url.password !== "" || !actor.returnToOrigins.includes(url.origin)) {
-    throw new OutbandError("invalid_request", { problems: [{ path: "return_to", message: "Its origin is not among those allowed for this API key." }] });
-  }
-  return url.href;
 }

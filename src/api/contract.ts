@@ -74,16 +74,21 @@ export const accountUpdate = z.strictObject({ label });
 export const accountDeleteQuery = z.strictObject({ purge: flag.optional() });
 export const credentialReplace = z.strictObject({ credential: z.discriminatedUnion("type", [apiKeyCredential, oauthCredential]) });
 
+const verification = z.enum(["sign_in", "app"]);
+
 export const linkCreate = z.strictObject({
   connection_name: connectionName,
   identifier,
   label: label.optional(),
   scopes: scopes.optional(),
   return_to: url.optional(),
-  verification: z.enum(["sign_in"]).optional(),
+  verification: verification.optional(),
   state: z.string().max(1024).optional(),
 });
 export const linkQuery = z.strictObject({ wait_s: z.coerce.number().int().min(0).max(25).default(0) });
+
+/** Longer codes are wrong ones too, and are not looked at. */
+export const linkVerify = z.strictObject({ verification_code: text(256), identifier });
 
 export const toolExecute = z.strictObject({
   identifier,

@@ -17,6 +17,8 @@ export interface PersonPrincipal {
   grantId: string | null;
   /** The API key that minted the session token. */
   apiKeyId: string | null;
+  /** How links made under a session token are verified, and where they lead back to. Absent: by sign-in, and nowhere. */
+  links?: { verification: "sign_in" | "app"; returnTo: string | null };
   expiresAtMs: number;
 }
 

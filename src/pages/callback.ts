@@ -19,18 +19,16 @@ export function createCallbackPages(deps: PageDeps): Router {
   router.get(path, async (req, res, next) => {
     const value = browser.read(req);
     const person = deps.session.person(req);
-    // Same browser, but its session has ended since: sign in, and come back with the code, which waits in the sealed session.
-    if (!person && value !== null && typeof req.query.state === "string") {
-      void deps.session.requirePerson(req, res, next);
-      return;
-    }
     const outcome = await deps.vault.links.callback({
       connectionName: pathText(req, "connection"),
       url: new URL(deps.publicUrl + req.originalUrl),
       person: person ? principalOf(person) : null,
       browser: value,
     });
-    showOutcome(deps, req, res, outcome);
+    // The browser that began it, but its session has ended since: sign in, and come back with the code, which waits in the
+    // sealed session. Nothing was exchanged: whose browser and which person it is, is looked at before.
+    if (!person && outcome.kind === "failed" && outcome.failure === "wrong_person") void deps.session.requirePerson(req, res, next);
+    else showOutcome(deps, req, res, outcome);
   });
 
   // A provider that posts its answer (form_post) comes without our Lax cookies: nothing could be bound, so nothing is taken.

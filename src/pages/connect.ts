@@ -1,10 +1,12 @@
 // The hosted authorization page: /connect/{token}. Must never happen: a GET that changes anything (preview bots and mail
-// scanners open links); anything about a link shown to another person than its own; a key echoed, also when it is refused.
-import { Router, type Request, type Response } from "express";
+// scanners open links); anything about a link shown to another person than its own; a person named on a link that needs no
+// sign-in (an app verifies it); a key echoed, also when it is refused.
+import { Router, type Request, type RequestHandler, type Response } from "express";
 import type { ApiKeyMethod, Connector } from "../connectors/connector.js";
 import { cleanField } from "../connectors/methods/apiKey.js";
 import { OutbandError } from "../errors.js";
 import type { LinkFailure } from "../vault/front.js";
+import type { BrowserPrincipal } from "../identity/principal.js";
 import type { ConnectionView, LinkView } from "../vault/types.js";
 import { createBrowserBinding } from "./browser.js";
 import { createCallbackPages } from "./callback.js";
@@ -17,48 +19,59 @@ export function createConnectPages(deps: PageDeps): Router {
   const browser = createBrowserBinding(deps);
   const signedIn = needPerson(session, (req) => `/connect/${encodeURIComponent(pathText(req, "token"))}`);
   const router = Router();
+  // Contract 5.7: the browser stands for the person, whoever is signed in at it.
+  const opened: RequestHandler = async (req, res, next) => {
+    if ((await vault.links.byToken(pathText(req, "token")))?.verification === "app") next();
+    else await signedIn(req, res, next);
+  };
 
   // First: "callback" would pass for a token.
   router.use(createCallbackPages(deps));
 
-  router.get("/connect/:token", signedIn, async (req, res) => {
+  router.get("/connect/:token", opened, async (req, res) => {
     const link = await usableLink(req, res);
     if (link) await showConnect(req, res, link);
   });
 
-  router.post("/connect/:token", signedIn, formBody, session.csrfGuard, async (req, res) => {
+  router.post("/connect/:token", opened, formBody, session.csrfGuard, async (req, res) => {
     const link = await usableLink(req, res, "oauth");
     if (!link) return;
-    const outcome = await vault.links.start({ token: pathText(req, "token"), person: principalOf(personOf(session, req)), browser: browser.ensure(req, res) });
+    const outcome = await vault.links.start({ token: pathText(req, "token"), person: holderOf(req, link), browser: browser.ensure(req, res) });
     if (outcome.kind === "redirect") res.status(303).location(outcome.url).end();
     else showOutcome(deps, req, res, outcome);
   });
 
-  router.post("/connect/:token/key", signedIn, formBody, session.csrfGuard, async (req, res) => {
+  router.post("/connect/:token/key", opened, formBody, session.csrfGuard, async (req, res) => {
     const link = await usableLink(req, res, "api_key");
     if (link) await takeKey(req, res, link);
   });
 
-  router.post("/connect/:token/refuse", signedIn, formBody, session.csrfGuard, async (req, res) => {
+  router.post("/connect/:token/refuse", opened, formBody, session.csrfGuard, async (req, res) => {
     const link = await usableLink(req, res);
     if (!link) return;
-    showOutcome(deps, req, res, await vault.links.refuse({ token: pathText(req, "token"), person: principalOf(personOf(session, req)) }));
+    showOutcome(deps, req, res, await vault.links.refuse({ token: pathText(req, "token"), person: holderOf(req, link) }));
   });
 
   return router;
+
+  function holderOf(req: Request, link: LinkView): BrowserPrincipal | null {
+    return link.verification === "app" ? null : principalOf(personOf(session, req));
+  }
 
   /** The link, when it is this person's and still open; else the page that says why not is sent and there is null. */
   async function usableLink(req: Request, res: Response, method?: LinkView["method"]): Promise<LinkView | null> {
     const link = await vault.links.byToken(pathText(req, "token"));
     if (!link || (method && link.method !== method)) throw new OutbandError("not_found");
-    if (link.identifier !== personOf(session, req).sub) {
+    if (link.verification !== "app" && link.identifier !== personOf(session, req).sub) {
       render.page(req, res, "connectWrongPerson", { title: "This link is for another sign-in", bare: true, back: `/connect/${pathText(req, "token")}` }, { status: 403 });
       return null;
     }
     switch (link.status) {
       case "open":
       case "started":
-        return link;
+        if (link.reason !== "awaiting_verification") return link;
+        showFailure(deps, req, res, "already_used", link);
+        return null;
       case "completed": {
         const account = await vault.accounts.get(link.accountId);
         showUsed(deps, req, res, link, account && account.status !== "ACTIVE" ? statusWords(account, link.connectionTitle).sentence : null);
@@ -69,7 +82,7 @@ export function createConnectPages(deps: PageDeps): Router {
         return null;
       case "denied":
       case "failed":
-        showFailure(deps, req, res, "already_used", link);
+        showFailure(deps, req, res, link.reason?.startsWith("not_verified") ? "not_verified" : "already_used", link);
         return null;
       default:
         return link.status satisfies never;
@@ -80,16 +93,19 @@ export function createConnectPages(deps: PageDeps): Router {
     const connection = await vault.connections.get(link.connectionName);
     if (!connection?.enabled) return showFailure(deps, req, res, "connection_disabled", link);
     const connector = deps.connectorOf(connection);
-    const person = personOf(session, req);
+    const person = link.verification === "app" ? null : personOf(session, req);
     const data = {
       title: `${errors === NO_ERRORS ? "" : "Error: "}Connect ${link.connectionTitle}`,
       // A task page: nothing here leads elsewhere but its own buttons.
       bare: true,
       link,
       token: pathText(req, "token"),
-      who: person.name ? { name: person.name, email: person.email } : { name: person.email, email: null },
+      who: person && (person.name ? { name: person.name, email: person.email } : { name: person.email, email: null }),
+      // Without a sign-in, the app that vouches for the person is what they can recognise.
+      app: person || link.returnTo === null ? null : new URL(link.returnTo).host,
       asker: askerOf(link),
-      label: link.label === "" ? null : labelWords(link.label),
+      // A label may say whose account it is.
+      label: link.label === "" || !person ? null : labelWords(link.label),
       possible: possibleWords(link, connector),
       leftOut: scopesLeftOut([...link.scopesRequested, ...link.scopesRequired], connector),
       host: hostOf(connection, connector),
@@ -108,7 +124,7 @@ export function createConnectPages(deps: PageDeps): Router {
     if (!connection?.enabled || method?.kind !== "api_key") return showFailure(deps, req, res, "connection_disabled", link);
     const { fields, errors } = readKey(req, method);
     if (errors.fields.size > 0) return showConnect(req, res, link, errors);
-    const outcome = await vault.links.submitKey({ token: pathText(req, "token"), person: principalOf(personOf(session, req)), fields });
+    const outcome = await vault.links.submitKey({ token: pathText(req, "token"), person: holderOf(req, link), fields });
     const again = outcome.kind === "failed" ? ON_THE_FORM[outcome.failure] : undefined;
     if (again === undefined) return showOutcome(deps, req, res, outcome);
     return showConnect(req, res, link, { fields: new Map(), whole: again.sentence, status: again.status });

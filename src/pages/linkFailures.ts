@@ -92,6 +92,22 @@ export const FAILURES: Record<LinkFailure, FailureWords> = {
     advice: "This is not your doing. Try again in a few minutes.",
     next: "retry",
   },
+  not_verified: {
+    status: 409,
+    tone: "warn",
+    heading: (title) => `${title} was not connected`,
+    sentence: () => "The app that you came from did not confirm that it was you. What you granted just now was given back.",
+    advice: "Go back to the app, sign in there, and connect from there again.",
+    next: "connections",
+  },
+  disconnected: {
+    status: 409,
+    tone: "warn",
+    heading: (title) => `${title} was disconnected meanwhile`,
+    sentence: () => "Somebody took this account away while you were connecting it, and that counts. What you granted just now was given back.",
+    advice: "To connect it all the same, start again.",
+    next: "retry",
+  },
   provider_error: {
     status: 502,
     tone: "bad",

@@ -6,6 +6,7 @@ import type { Clock } from "../clock.js";
 import type { Database } from "../db/client.js";
 import type { Principal } from "../identity/principal.js";
 import { transition } from "./account.js";
+import { GRANT_GONE } from "./link.js";
 
 export interface Abandoned {
   accounts: number;
@@ -35,7 +36,11 @@ export async function abandonKeys({ db, clock }: { db: Database; clock: Clock })
     await tx.connection.updateMany({ where: { clientSecretSealed: { not: null } }, data: { clientSecretSealed: null } });
     const open = { settledAt: null };
     await tx.authorizationLink.updateMany({ where: open, data: { status: "expired", reason: "key_lost", settledAt: clock.date() } });
-    await tx.authorizationLink.updateMany({ data: { flowSealed: null, tokenSealed: null } });
+    await tx.authorizationLink.updateMany({ data: { flowSealed: null, tokenSealed: null, codeHash: null, ...GRANT_GONE } });
+    const waiting = await tx.connectedAccount.findMany({ where: { status: "PENDING", statusReason: "awaiting_verification" }, select: { id: true, generation: true } });
+    for (const account of waiting) {
+      await transition(tx, { account, act: "try_failed", reason: "awaiting_user", audit: { category: "authorization", action: "account.try_failed", actor: SYSTEM, outcome: "key_lost" } });
+    }
     // The rows stay: a write that was done is not done again, its answer alone is lost.
     await tx.toolExecution.updateMany({ data: { resultSealed: null } });
     // People and clients sign in again; signing keys are made anew.

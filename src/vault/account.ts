@@ -11,6 +11,7 @@ import type { AccountStatus, StatusReason } from "./types.js";
 export type Act =
   | "connected"
   | "try_failed"
+  | "awaits_app"
   | "refreshed"
   | "refresh_rejected"
   | "ran_out"
@@ -38,6 +39,8 @@ export const RULES: Readonly<Record<Act, Rule>> = {
   connected: { from: ["PENDING", "REVOKED", ...HELD], to: "ACTIVE", reasons: [null], credential: "replaces" },
   // The reason of a failed try reaches the account only while it was never usable.
   try_failed: { from: ["PENDING"], to: "PENDING", reasons: ["awaiting_user", "consent_denied", "link_expired", "scope_missing"], credential: "keeps" },
+  // The grant waits on its link (contract 5.7), not here.
+  awaits_app: { from: ["PENDING"], to: "PENDING", reasons: ["awaiting_verification"], credential: "keeps" },
   refreshed: { from: ["ACTIVE"], to: "ACTIVE", reasons: [null], credential: "replaces" },
   refresh_rejected: { from: ["ACTIVE"], to: "EXPIRED", reasons: ["refresh_rejected", "refresh_outcome_unknown"], credential: "erases" },
   ran_out: { from: ["ACTIVE"], to: "EXPIRED", reasons: ["no_refresh_token"], credential: "erases" },

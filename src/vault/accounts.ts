@@ -1,5 +1,6 @@
 // Accounts as the surfaces handle them: list, find, rename, disconnect, refresh now (put.ts: put in). Must never happen: a
-// disconnect that waits for a provider before it is true; a grant purged that came while the old one was given back.
+// disconnect that waits for a provider before it is true, or that what was granted before it undoes; a grant purged that
+// came while the old one was given back.
 import { recordAudit } from "../audit/audit.js";
 import type { Secret } from "../crypto/secret.js";
 import { isMissing, isUniqueViolation } from "../db/errors.js";
@@ -16,6 +17,7 @@ import { createPut, type PutDeps } from "./put.js";
 import type { Refresher } from "./refresh.js";
 import type { Revoker } from "./revoke.js";
 import { type AccountRow, accountView, readinessOf } from "./store.js";
+import { type AppCheck, endLinks } from "./verification.js";
 import type { StatusReason } from "./types.js";
 
 const PAGE_AT_MOST = 200;
@@ -24,6 +26,7 @@ const CONFLICTS_AT_MOST = 8;
 export interface AccountDeps extends PutDeps {
   refresher: Refresher;
   revoker: Revoker;
+  appCheck: Pick<AppCheck, "giveBack">;
 }
 
 export function createAccounts(deps: AccountDeps): AccountsDoor {
@@ -105,9 +108,11 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
       for (let conflict = 0; conflict < CONFLICTS_AT_MOST; conflict += 1) {
         const row = await need(id);
         const tokens = await tokensOf(row);
-        const now = await disconnectOnce(actor, row);
-        if (!now) continue;
+        const done = await disconnectOnce(actor, row);
+        if (!done) continue;
+        const { now, ended } = done;
         await deps.revoker.revoke(actor, now, tokens, row.externalId);
+        for (const link of ended) await deps.appCheck.giveBack(link.id);
         if (options.purge && !(await purge(actor, now))) continue;
         return accountView(now);
       }
@@ -144,18 +149,30 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
     return { access: access?.kind === "oauth" ? access.token : null, refresh };
   }
 
-  /** Null: the account changed in between. An account that is REVOKED already stays as it is. */
-  async function disconnectOnce(actor: Principal, row: AccountRow): Promise<AccountRow | null> {
-    if (row.status === "REVOKED") return row;
+  /**
+   * Null: the account changed in between. An account that is REVOKED already stays as it is. What somebody granted before,
+   * a callback in flight or a grant that waits for its app, does not come after it.
+   */
+  async function disconnectOnce(actor: Principal, row: AccountRow): Promise<{ now: AccountRow; ended: { id: string }[] } | null> {
     const reason: StatusReason = actor.kind === "browser" && actor.sub === row.identifier ? "disconnected_by_user" : actor.kind === "person" ? "disconnected_by_user" : "disconnected_by_admin";
-    return db.transaction((tx) =>
-      transition(tx, {
-        account: row,
-        act: "disconnected",
-        reason,
-        audit: { category: "authorization", action: "account.disconnected", actor, outcome: "ok", reason },
-      }),
-    );
+    const undo = new Error("the account changed in between");
+    return db
+      .transaction(async (tx) => {
+        const ended = await endLinks(tx, deps.clock, { accountId: row.id, exchangedAt: { not: null } }, { actor, reason: "disconnected" });
+        if (row.status === "REVOKED") return { now: row, ended };
+        const now = await transition(tx, {
+          account: row,
+          act: "disconnected",
+          reason,
+          audit: { category: "authorization", action: "account.disconnected", actor, outcome: "ok", reason },
+        });
+        if (!now) throw undo;
+        return { now, ended };
+      })
+      .catch((thrown: unknown) => {
+        if (thrown === undo) return null;
+        throw thrown;
+      });
   }
 
   /** False: somebody connected it anew while the old grant was given back. What was given last is not to be lost unrevoked. */
@@ -163,6 +180,7 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
     return db.transaction(async (tx) => {
       const held = await tx.connectedAccount.updateMany({ where: { id: row.id, generation: row.generation, status: "REVOKED" }, data: { generation: row.generation } });
       if (held.count !== 1) return false;
+      if ((await tx.authorizationLink.count({ where: { accountId: row.id, settledAt: null, grantSealed: { not: null } } })) > 0) return false;
       await appendAccountEvent(tx, { accountId: row.id, type: "connected_account.deleted" });
       await recordAudit(tx, { category: "administration", action: "account.purged", actor, ...subject(row), outcome: "ok" });
       await tx.connectedAccount.delete({ where: { id: row.id } });

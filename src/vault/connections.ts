@@ -14,9 +14,11 @@ import type { Principal } from "../identity/principal.js";
 import { transition } from "./account.js";
 import type { ConnectionInput, ConnectionsDoor } from "./front.js";
 import { redirectUri } from "./consent.js";
+import { GRANT_GONE } from "./link.js";
 import type { ConnectionRow } from "./store.js";
 import type { Targets } from "./target.js";
 import { type ConnectionView, OPERATOR_REASONS } from "./types.js";
+import { endLinks } from "./verification.js";
 
 const NAME = /^[a-z][a-z0-9_-]{0,31}$/;
 
@@ -165,6 +167,7 @@ export function createConnections(deps: ConnectionDeps): Connections {
   /** Contract 7: with accounts on it, another client or host is refused, or every credential is erased first. */
   async function eraseOrRefuse(tx: Tx, actor: Principal, row: ConnectionRow, reset: boolean): Promise<void> {
     await takeBackStarts(tx, row);
+    await eraseWaiting(tx, actor, row, reset);
     const accounts = await tx.connectedAccount.findMany({ where: { connectionId: row.id, accessSealed: { not: null } } });
     if (accounts.length === 0) return;
     if (!reset) throw new OutbandError("connection_in_use");
@@ -186,7 +189,15 @@ export function createConnections(deps: ConnectionDeps): Connections {
       where: { ...link, status: "started", exchangedAt: null },
       data: { status: "open", startedAt: null, stateHash: null, browserHash: null, flowSealed: null },
     });
-    if ((await tx.authorizationLink.count({ where: { ...link, exchangedAt: { not: null } } })) > 0) throw new OutbandError("unavailable", { retryAfterS: 5 });
+    if ((await tx.authorizationLink.count({ where: { ...link, exchangedAt: { not: null }, grantSealed: null } })) > 0) throw new OutbandError("unavailable", { retryAfterS: 5 });
+  }
+
+  /** Grants that wait on links are credentials too; what is still to be given back cannot be, under another client or at another host. */
+  async function eraseWaiting(tx: Tx, actor: Principal, row: ConnectionRow, reset: boolean): Promise<void> {
+    const held = { connectionId: row.id, grantSealed: { not: null } };
+    if (!reset && (await tx.authorizationLink.count({ where: { ...held, settledAt: null } })) > 0) throw new OutbandError("connection_in_use");
+    await endLinks(tx, clock, held, { actor, reason: "connection_changed" });
+    await tx.authorizationLink.updateMany({ where: held, data: GRANT_GONE });
   }
 
   async function tryAgain(tx: Tx, actor: Principal, row: ConnectionRow): Promise<void> {

@@ -10,19 +10,22 @@ import { Secret } from "../crypto/secret.js";
 import { type Sealer, UnreadableError } from "../crypto/seal.js";
 import { hashToken, newToken, sameText } from "../crypto/tokens.js";
 import type { Database } from "../db/client.js";
-import type { BrowserPrincipal } from "../identity/principal.js";
+import type { BrowserPrincipal, Principal } from "../identity/principal.js";
 import type { LinkFailure, LinkOutcome, LinksDoor } from "./front.js";
-import type { Keeper } from "./keep.js";
-import { flowPlace, type LinkBook, type LinkRow } from "./link.js";
+import type { Grant, Keeper } from "./keep.js";
+import { flowPlace, isHeld, type LinkBook, type LinkRow } from "./link.js";
 import type { KeyProbe } from "./keyProbe.js";
 import { expiryOf } from "./refresh.js";
 import type { Revoker } from "./revoke.js";
 import type { Settlement } from "./settlement.js";
 import { accountView } from "./store.js";
 import type { Targets } from "./target.js";
+import { type AppCheck, codeOf } from "./verification.js";
 
 /** How long a doubled callback waits for the first one's outcome. */
 const DOUBLED_WAIT_MS = 15_000;
+/** A grant that waits for its app is not announced. */
+const DOUBLED_LOOK_MS = 500;
 
 export interface ConsentDeps {
   db: Database;
@@ -31,6 +34,7 @@ export interface ConsentDeps {
   oauth: OAuthClient;
   book: LinkBook;
   keeper: Keeper;
+  appCheck: Pick<AppCheck, "hold">;
   keyProbe: KeyProbe;
   revoker: Revoker;
   settlement: Settlement;
@@ -50,7 +54,7 @@ export function createConsent(deps: ConsentDeps): Steps {
       const stop = checkLink(link, person);
       if (stop || !link) return outcome(link, stop ?? "unknown_state");
       const target = await deps.targets.targetOf(link.account.connection).catch((thrown: unknown) => asFailure(thrown));
-      if (target instanceof OAuthFailure) return keeper.settleFailed(link, failureOf(target), target.reason, person);
+      if (target instanceof OAuthFailure) return keeper.settleFailed(link, failureOf(target), target.reason, actorOf(link, person));
       if (target.connector.method.kind !== "oauth") return outcome(link, "unknown_state");
 
       const flow = { state: newToken(clock), nonce: newToken(clock), verifier: newToken(clock) };
@@ -59,12 +63,12 @@ export function createConsent(deps: ConsentDeps): Steps {
           redirectUri: redirectUri(deps.publicUrl, link.account.connection.name),
           scopes: link.scopesRequested,
           ...flow,
-          ...(link.account.externalEmail && link.account.status !== "REVOKED" ? { loginHint: link.account.externalEmail } : {}),
+          ...(link.verification !== "app" && link.account.externalEmail && link.account.status !== "REVOKED" ? { loginHint: link.account.externalEmail } : {}),
         })
         .catch((thrown: unknown) => asFailure(thrown));
       // Nothing was asked of the provider yet: after a passing trouble the same link may be tried again.
       if (url instanceof OAuthFailure && url.kind === "transient") return outcome(link, "provider_unavailable");
-      if (url instanceof OAuthFailure) return keeper.settleFailed(link, failureOf(url), url.reason, person);
+      if (url instanceof OAuthFailure) return keeper.settleFailed(link, failureOf(url), url.reason, actorOf(link, person));
 
       const flowSealed = await deps.sealer.seal(
         link.connectionId,
@@ -93,16 +97,18 @@ export function createConsent(deps: ConsentDeps): Steps {
       // A state of another connection's redirect URI is a mix-up attack: it is as good as unknown.
       if (state === null || !link || link.account.connection.name !== connectionName) return outcome(null, "unknown_state");
       if (browser === null || link.browserHash === null || !sameText(hashToken(new Secret(browser)), link.browserHash)) return outcome(null, "wrong_browser");
-      if (!person || person.sub !== link.identifier) return outcome(null, "wrong_person");
-      if (link.exchangedAt !== null || link.settledAt !== null) return firstOutcome(link);
-      if (link.expiresAt.getTime() <= clock.now()) return keeper.settleFailed(link, "expired", "link_expired", person);
+      if (isAnothers(link, person)) return outcome(null, "wrong_person");
+      const code = codeOf(link.id, browser, url.searchParams.get("code") ?? "");
+      if (link.exchangedAt !== null || link.settledAt !== null) return firstOutcome(link, code);
+      const actor = actorOf(link, person);
+      if (link.expiresAt.getTime() <= clock.now()) return keeper.settleFailed(link, "expired", "link_expired", actor);
 
       const claimed = await db.prisma.authorizationLink.updateMany({
         where: { id: link.id, status: "started", exchangedAt: null, stateHash: link.stateHash },
         data: { exchangedAt: clock.date() },
       });
-      if (claimed.count !== 1) return firstOutcome(link);
-      return exchange(link, url, state, person);
+      if (claimed.count !== 1) return firstOutcome(link, code);
+      return exchange(link, url, state, actor, code);
     },
 
     async submitKey({ token, person, fields }) {
@@ -120,24 +126,20 @@ export function createConsent(deps: ConsentDeps): Steps {
         where: { id: link.id, status: { in: ["open", "started"] }, exchangedAt: null },
         data: { exchangedAt: clock.date(), status: "started" },
       });
-      if (claimed.count !== 1) return firstOutcome(link);
-      return keeper.keep(link, person, {
-        credential: { access: { kind: "api_key", fields: cleaned }, refresh: null },
-        scopes: [],
-        tokenExpiresAt: null,
-        external: tried.external,
-      });
+      if (claimed.count !== 1) return firstOutcome(link, null);
+      const grant = { credential: { access: { kind: "api_key" as const, fields: cleaned }, refresh: null }, scopes: [], tokenExpiresAt: null, external: tried.external };
+      return keepOrHold(link, actorOf(link, person), grant, newToken(clock));
     },
 
     async refuse({ token, person }) {
       const link = await book.byToken(token);
       const stop = checkLink(link, person);
       if (stop || !link) return outcome(link, stop ?? "unknown_state");
-      return keeper.settleFailed(link, "denied", "consent_denied", person);
+      return keeper.settleFailed(link, "denied", "consent_denied", actorOf(link, person));
     },
   };
 
-  async function exchange(link: LinkRow, url: URL, state: string, person: BrowserPrincipal): Promise<LinkOutcome> {
+  async function exchange(link: LinkRow, url: URL, state: string, actor: Principal, code: Secret): Promise<LinkOutcome> {
     let target: OAuthTarget;
     let answer: TokenAnswer;
     try {
@@ -151,21 +153,22 @@ export function createConsent(deps: ConsentDeps): Steps {
       });
     } catch (thrown) {
       const failure = asFailure(thrown);
-      return keeper.settleFailed(link, failureOf(failure), failure.kind === "denied" ? "consent_denied" : failure.reason, person);
+      return keeper.settleFailed(link, failureOf(failure), failure.kind === "denied" ? "consent_denied" : failure.reason, actor);
     }
     const external = await deps.oauth.identify(target, answer.access, answer).catch(() => null);
     const scopes = answer.scopes ?? link.scopesRequested;
     const missing = link.scopesRequired.filter((scope) => !scopes.includes(scope));
     if (missing.length > 0) {
-      await deps.revoker.revoke(person, link.account, answer, external?.id ?? link.account.externalId);
-      return keeper.settleFailed(link, "scope_missing", "scope_missing", person, missing);
+      await deps.revoker.revoke(actor, link.account, answer, external?.id ?? link.account.externalId);
+      return keeper.settleFailed(link, "scope_missing", "scope_missing", actor, missing);
     }
-    return keeper.keep(link, person, {
-      credential: { access: { kind: "oauth", token: answer.access }, refresh: answer.refresh },
-      scopes,
-      tokenExpiresAt: expiryOf(clock, answer.expiresInS),
-      external,
-    });
+    const credential = { access: { kind: "oauth" as const, token: answer.access }, refresh: answer.refresh };
+    return keepOrHold(link, actor, { credential, scopes, tokenExpiresAt: expiryOf(clock, answer.expiresInS), external }, code);
+  }
+
+  /** Whose it is, the person's sign-in has said; or the app will (contract 5.7). */
+  function keepOrHold(link: LinkRow, actor: Principal, grant: Grant, code: Secret): Promise<LinkOutcome> {
+    return link.verification === "app" ? deps.appCheck.hold(link, grant, code) : keeper.keep(link, actor, grant);
   }
 
   async function openFlow(link: LinkRow): Promise<{ nonce: Secret; verifier: Secret }> {
@@ -178,20 +181,28 @@ export function createConsent(deps: ConsentDeps): Steps {
     return { nonce: new Secret(flow.nonce), verifier: new Secret(flow.verifier) };
   }
 
-  /** A doubled or reloaded callback exchanges nothing and shows what became of the first. */
-  async function firstOutcome(link: LinkRow): Promise<LinkOutcome> {
-    if (link.settledAt === null) {
-      const signal = clock.deadline(DOUBLED_WAIT_MS);
-      await deps.settlement.wait({ linkId: link.id, accountId: link.accountId, timeoutMs: DOUBLED_WAIT_MS, signal });
-    }
-    const now = (await book.byId(link.id)) ?? link;
+  /** A doubled or reloaded callback exchanges nothing and shows what became of the first. `code`: what the first was given, if this is the same. */
+  async function firstOutcome(link: LinkRow, code: Secret | null): Promise<LinkOutcome> {
+    const now = await settledOrHeld(link);
+    if (isHeld(now) && code !== null && now.codeHash !== null && sameText(hashToken(code), now.codeHash)) return { kind: "awaits_app", link: book.view(now), code, repeated: true };
     if (now.status === "completed") return { kind: "connected", link: book.view(now), account: accountView(now.account), repeated: true };
     return { ...outcome(now, keeper.failureFor(now)), repeated: true };
   }
 
-  function checkLink(link: LinkRow | null, person: BrowserPrincipal): LinkFailure | null {
+  async function settledOrHeld(link: LinkRow): Promise<LinkRow> {
+    const signal = clock.deadline(DOUBLED_WAIT_MS);
+    let now = link;
+    while (now.settledAt === null && !isHeld(now) && !signal.aborted) {
+      const end = await deps.settlement.wait({ linkId: link.id, accountId: link.accountId, timeoutMs: DOUBLED_LOOK_MS, signal });
+      now = (await book.byId(link.id)) ?? now;
+      if (end === "aborted") break;
+    }
+    return now;
+  }
+
+  function checkLink(link: LinkRow | null, person: BrowserPrincipal | null): LinkFailure | null {
     if (!link) return "unknown_state";
-    if (link.identifier !== person.sub) return "wrong_person";
+    if (isAnothers(link, person)) return "wrong_person";
     if (!link.account.connection.enabled) return "connection_disabled";
     if (link.settledAt !== null || link.exchangedAt !== null) return "already_used";
     if (link.expiresAt.getTime() <= clock.now()) return "expired";
@@ -203,6 +214,16 @@ export function createConsent(deps: ConsentDeps): Steps {
     const shown = failure === "wrong_person" ? null : link;
     return { kind: "failed", link: shown ? book.view(shown) : null, failure, missing: [], repeated: false };
   }
+}
+
+/** A link that an app verifies is whose browser began it: nobody of it signs in here. */
+function isAnothers(link: LinkRow, person: BrowserPrincipal | null): boolean {
+  return link.verification !== "app" && link.identifier !== person?.sub;
+}
+
+/** Who happens to be signed in at the browser has nothing to do with a link that an app verifies. */
+function actorOf(link: LinkRow, person: BrowserPrincipal | null): Principal {
+  return link.verification === "app" || person === null ? { kind: "system" } : person;
 }
 
 export function redirectUri(publicUrl: string, connectionName: string): string {

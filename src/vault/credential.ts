@@ -27,14 +27,14 @@ export function createCredentialBox(sealer: Sealer): CredentialBox {
   return {
     async seal(account, credential, facts) {
       const place = { table: TABLE, row: account.id, generation: account.generation + 1 };
-      const accessSealed = await sealer.seal(account.connectionId, { ...place, field: "access" }, encode(credential.access));
+      const accessSealed = await sealer.seal(account.connectionId, { ...place, field: "access" }, encodeAccess(credential.access));
       const refreshSealed = credential.refresh ? await sealer.seal(account.connectionId, { ...place, field: "refresh" }, credential.refresh.reveal()) : null;
       return { accessSealed, refreshSealed, ...facts };
     },
     async openAccess(account) {
       if (!account.accessSealed) return null;
       const opened = await sealer.open(account.connectionId, { table: TABLE, row: account.id, field: "access", generation: account.generation }, account.accessSealed);
-      return decode(opened);
+      return decodeAccess(opened);
     },
     async openRefresh(account) {
       if (!account.refreshSealed) return null;
@@ -43,13 +43,13 @@ export function createCredentialBox(sealer: Sealer): CredentialBox {
   };
 }
 
-function encode(access: AccessCredential): string {
+export function encodeAccess(access: AccessCredential): string {
   if (access.kind === "oauth") return JSON.stringify({ token: access.token.reveal() });
   const fields = Object.fromEntries(Object.entries(access.fields).map(([name, value]) => [name, value.reveal()]));
   return JSON.stringify({ fields });
 }
 
-function decode(opened: Secret): AccessCredential {
+export function decodeAccess(opened: Secret): AccessCredential {
   const parsed = JSON.parse(opened.reveal()) as { token?: string; fields?: Record<string, string> };
   if (parsed.token !== undefined) return { kind: "oauth", token: new Secret(parsed.token) };
   const fields = Object.fromEntries(Object.entries(parsed.fields ?? {}).map(([name, value]) => [name, new Secret(value)]));

@@ -1,10 +1,11 @@
 // The vault's front door, as the surfaces (MCP, API, pages, admin) see it. They reach accounts through this alone and
 // never hold a token. vault.ts builds it.
 import type { Tool } from "../connectors/connector.js";
+import type { Secret } from "../crypto/secret.js";
 import type { Tx } from "../db/client.js";
 import type { ElicitationEventType } from "../events/events.js";
 import type { AccountId, Identifier, LinkId } from "../ids.js";
-import type { BrowserPrincipal, Principal } from "../identity/principal.js";
+import type { ApiKeyPrincipal, BrowserPrincipal, Principal } from "../identity/principal.js";
 import type { AccountStatus, AccountView, ConnectionView, LinkCreated, LinkRequest, LinkView, StatusReason, ToolCall, ToolCallOutcome } from "./types.js";
 
 export interface ConnectionInput {
@@ -81,6 +82,8 @@ export type LinkFailure =
   | "unknown_state"
   | "wrong_identity"
   | "not_stored"
+  | "not_verified"
+  | "disconnected"
   | "provider_error"
   | "provider_unavailable"
   | "client_rejected"
@@ -89,6 +92,8 @@ export type LinkFailure =
   | "connection_disabled";
 
 export type LinkOutcome =
+  /** The grant waits for the app's answer; the code goes into the way back to it, and nowhere else. */
+  | { kind: "awaits_app"; link: LinkView; code: Secret; repeated: boolean }
   | { kind: "connected"; link: LinkView; account: AccountView; /** A doubled or reloaded callback: nothing was exchanged. */ repeated: boolean }
   | { kind: "failed"; link: LinkView | null; failure: LinkFailure; missing: { name: string; title: string }[]; repeated: boolean };
 
@@ -104,14 +109,19 @@ export interface LinksDoor {
   get(id: string): Promise<LinkView | null>;
   /** The asking client answered: the link is never shown again. */
   answered(id: LinkId, action: "accept" | "decline" | "cancel"): Promise<void>;
-  /** OAuth: binds the flow to this browser and gives the provider's URL. Failures come as a LinkOutcome. */
-  start(input: { token: string; person: BrowserPrincipal; browser: string }): Promise<{ kind: "redirect"; url: string } | LinkOutcome>;
+  /** OAuth: binds the flow to this browser and gives the provider's URL. Failures come as a LinkOutcome. `person`: null will do for a link that an app verifies. */
+  start(input: { token: string; person: BrowserPrincipal | null; browser: string }): Promise<{ kind: "redirect"; url: string } | LinkOutcome>;
   /** The provider's answer. `url` is PUBLIC_URL + the request's path and query. */
   callback(input: { connectionName: string; url: URL; person: BrowserPrincipal | null; browser: string | null }): Promise<LinkOutcome>;
   /** API key: trimmed, checked, tried at the provider, kept. */
-  submitKey(input: { token: string; person: BrowserPrincipal; fields: Record<string, string> }): Promise<LinkOutcome>;
+  submitKey(input: { token: string; person: BrowserPrincipal | null; fields: Record<string, string> }): Promise<LinkOutcome>;
   /** The person says no on our page. */
-  refuse(input: { token: string; person: BrowserPrincipal }): Promise<LinkOutcome>;
+  refuse(input: { token: string; person: BrowserPrincipal | null }): Promise<LinkOutcome>;
+  /**
+   * The app says whose the waiting grant is. Throws not_found (also: another key's link), invalid_request (not the app's to
+   * verify), not_connected (nothing waits yet), link_gone, verification_failed, wrong_upstream_identity, forbidden (disabled).
+   */
+  verify(actor: ApiKeyPrincipal, id: string, answer: { code: string; identifier: Identifier }): Promise<LinkView>;
   /** Resolves when the link settles or the account becomes usable, or after `timeoutMs`, or when `signal` aborts. Holds no connection. */
   wait(input: { linkId: LinkId; accountId: AccountId; timeoutMs: number; signal: AbortSignal }): Promise<"settled" | "timeout" | "aborted">;
 }

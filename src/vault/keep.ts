@@ -3,13 +3,15 @@
 import { recordAudit } from "../audit/audit.js";
 import type { Clock } from "../clock.js";
 import type { ExternalAccount } from "../connectors/connector.js";
+import type { Secret } from "../crypto/secret.js";
 import type { Database, Tx } from "../db/client.js";
 import type { Principal } from "../identity/principal.js";
 import type { Log } from "../log.js";
-import { mayTakeIdentity, transition } from "./account.js";
+import { mayTakeIdentity, type SealedCredential, transition } from "./account.js";
+import { appendAccountEvent } from "./accountEvents.js";
 import type { Credential, CredentialBox } from "./credential.js";
 import type { LinkFailure, LinkOutcome } from "./front.js";
-import type { LinkBook, LinkRow } from "./link.js";
+import { GRANT_GONE, type LinkBook, type LinkRow } from "./link.js";
 import type { Revoker } from "./revoke.js";
 import type { Settlement } from "./settlement.js";
 import { type AccountRow, accountView } from "./store.js";
@@ -29,10 +31,21 @@ export interface Grant {
 
 export interface Keeper {
   keep(link: LinkRow, actor: Principal, grant: Grant): Promise<LinkOutcome>;
+  /** The grant to the account and the link completed, in one transaction; what `also` writes belongs to it. Throws when the database does. */
+  store(link: LinkRow, actor: Principal, grant: Grant, also?: (tx: Tx) => Promise<void>): Promise<Stored>;
   settleFailed(link: LinkRow, failure: LinkFailure, reason: string, actor: Principal, missing?: string[]): Promise<LinkOutcome>;
   /** What a settled link's row says to a reader who comes later. */
   failureFor(link: Pick<LinkRow, "status" | "reason">): LinkFailure;
+  /** The link was settled by somebody else meanwhile: what it says now. */
+  lost(link: LinkRow): Promise<LinkOutcome>;
 }
+
+export type Stored =
+  | { kind: "stored"; account: AccountRow }
+  | { kind: "wrong_identity" }
+  /** Somebody else was first: the person disconnected, the app said no, the sweeper ended it. */
+  | { kind: "settled" }
+  | { kind: "conflict" };
 
 export interface KeepDeps {
   db: Database;
@@ -49,32 +62,34 @@ export function createKeeper(deps: KeepDeps): Keeper {
   const { db, clock, log, box, book } = deps;
 
   async function keep(link: LinkRow, actor: Principal, grant: Grant): Promise<LinkOutcome> {
-    let stored: AccountRow | "wrong_identity" | null = null;
-    try {
-      stored = await storeGrant(link, actor, grant);
-    } catch (cause) {
+    const end = await store(link, actor, grant).catch((cause: unknown): Stored => {
       log.error("a grant could not be stored", { link_id: link.id, cause });
-    }
-    if (stored !== null && stored !== "wrong_identity") {
+      return { kind: "conflict" };
+    });
+    const now = (await book.byId(link.id)) ?? link;
+    // Completed by nobody but this call: its own commit was done, and only the word of it was lost.
+    if (end.kind === "stored" || (end.kind === "settled" && now.status === "completed")) {
       await deps.settlement.announce(link.id, link.accountId);
-      const done = (await book.byId(link.id)) ?? link;
-      return { kind: "connected", link: book.view(done), account: accountView(stored), repeated: false };
+      return { kind: "connected", link: book.view(now), account: accountView(end.kind === "stored" ? end.account : now.account), repeated: false };
     }
-    const access = grant.credential.access.kind === "oauth" ? grant.credential.access.token : null;
-    await deps.revoker.revoke(actor, link.account, { access, refresh: grant.credential.refresh }, grant.external?.id ?? null);
-    if (stored === "wrong_identity") return settleFailed(link, "wrong_identity", "wrong_identity", actor);
-    return settleFailed(link, "not_stored", "not_stored", actor);
+    await deps.revoker.revoke(actor, link.account, tokensOf(grant), grant.external?.id ?? null);
+    if (end.kind === "settled") return lost(link);
+    const failure = end.kind === "wrong_identity" ? "wrong_identity" : "not_stored";
+    return settleFailed(link, failure, failure, actor);
   }
 
-  async function storeGrant(link: LinkRow, actor: Principal, grant: Grant): Promise<AccountRow | "wrong_identity" | null> {
+  async function store(link: LinkRow, actor: Principal, grant: Grant, also?: (tx: Tx) => Promise<void>): Promise<Stored> {
     for (let conflict = 0; conflict < CONFLICTS_AT_MOST; conflict += 1) {
       const account = await db.prisma.connectedAccount.findUnique({ where: { id: link.accountId }, include: { connection: true } });
-      if (!account) return null;
-      if (!mayTakeIdentity(account, grant.external?.id ?? null)) return "wrong_identity";
-      const row = await storeOnce(link, account, actor, await withKeptRefresh(account, grant));
-      if (row) return row;
+      // With the account its links are gone.
+      if (!account) return { kind: "settled" };
+      if (!mayTakeIdentity(account, grant.external?.id ?? null)) return { kind: "wrong_identity" };
+      const kept = await withKeptRefresh(account, grant);
+      const credential = await box.seal(account, kept.credential, { scopes: kept.scopes, tokenExpiresAt: kept.tokenExpiresAt });
+      const end = await stored(deps, () => writeGrant(link, account, actor, kept, credential, also));
+      if (end.kind !== "conflict") return end;
     }
-    return null;
+    return { kind: "conflict" };
   }
 
   /** Google gives a refresh token only with a fresh consent page; an answer without one must not wipe the stored one of the same person. */
@@ -85,35 +100,33 @@ export function createKeeper(deps: KeepDeps): Keeper {
     return { ...grant, credential: { ...grant.credential, refresh } };
   }
 
-  async function storeOnce(link: LinkRow, account: AccountRow, actor: Principal, grant: Grant): Promise<AccountRow | null> {
-    const credential = await box.seal(account, grant.credential, { scopes: grant.scopes, tokenExpiresAt: grant.tokenExpiresAt });
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await db.transaction((tx) => write(tx, link, account, actor, grant, credential));
-      } catch (thrown) {
-        if (attempt >= STORE_TRIES) throw thrown;
-        await clock.sleep(100 * 2 ** attempt);
-      }
-    }
-  }
-
-  async function write(tx: Tx, link: LinkRow, account: AccountRow, actor: Principal, grant: Grant, credential: Awaited<ReturnType<CredentialBox["seal"]>>): Promise<AccountRow | null> {
-    const row = await transition(tx, {
-      account,
-      act: "connected",
-      reason: null,
-      credential,
-      also: {
-        externalId: grant.external?.id ?? account.externalId,
-        externalEmail: grant.external?.email ?? null,
-        externalName: grant.external?.name ?? null,
-        lastRefreshedAt: clock.date(),
-      },
-      audit: { category: "authorization", action: "account.connected", actor, linkId: link.id, outcome: "ok", detail: { scopes: grant.scopes } },
-    });
-    if (!row) return null;
-    await settleRow(tx, link, "completed", null);
-    return row;
+  /** The link first, then the account: every act that changes both takes them in this order, so that no two wait for each other. */
+  function writeGrant(link: LinkRow, account: AccountRow, actor: Principal, grant: Grant, credential: SealedCredential, also?: (tx: Tx) => Promise<void>): Promise<Stored> {
+    const undo = new Error("the account changed in between");
+    return db
+      .transaction(async (tx): Promise<Stored> => {
+        if (!(await settleRow(tx, link, "completed", null))) return { kind: "settled" };
+        const row = await transition(tx, {
+          account,
+          act: "connected",
+          reason: null,
+          credential,
+          also: {
+            externalId: grant.external?.id ?? account.externalId,
+            externalEmail: grant.external?.email ?? null,
+            externalName: grant.external?.name ?? null,
+            lastRefreshedAt: clock.date(),
+          },
+          audit: { category: "authorization", action: "account.connected", actor, linkId: link.id, outcome: "ok", detail: { scopes: grant.scopes } },
+        });
+        if (!row) throw undo;
+        await also?.(tx);
+        return { kind: "stored", account: row };
+      })
+      .catch((thrown: unknown): Stored => {
+        if (thrown === undo) return { kind: "conflict" };
+        throw thrown;
+      });
   }
 
   async function settleFailed(link: LinkRow, failure: LinkFailure, reason: string, actor: Principal, missing: string[] = []): Promise<LinkOutcome> {
@@ -131,7 +144,9 @@ export function createKeeper(deps: KeepDeps): Keeper {
         outcome: failure,
         reason: reason === failure ? undefined : reason,
       });
-      await tellPending(tx, link, failure, actor);
+      if (!(await tellPending(tx, link, failure, actor)) && link.grantSealed !== null) {
+        await appendAccountEvent(tx, { accountId: link.accountId, type: "connected_account.updated", more: { link_id: link.id, link_status: status, link_reason: failure } });
+      }
     });
     await deps.settlement.announce(link.id, link.accountId);
     const now = (await book.byId(link.id)) ?? link;
@@ -145,31 +160,24 @@ export function createKeeper(deps: KeepDeps): Keeper {
     };
   }
 
-  /** The reason of a failed try reaches the account only while it is PENDING. */
-  async function tellPending(tx: Tx, link: LinkRow, failure: LinkFailure, actor: Principal): Promise<void> {
-    const reason = PENDING_REASON[failure];
-    if (!reason) return;
-    const account = await tx.connectedAccount.findUnique({ where: { id: link.accountId } });
-    if (account?.status !== "PENDING" || account.statusReason === reason) return;
-    await transition(tx, {
-      account,
-      act: "try_failed",
-      reason,
-      audit: { category: "authorization", action: "account.try_failed", actor, linkId: link.id, outcome: failure },
-    });
+  async function lost(link: LinkRow): Promise<LinkOutcome> {
+    const now = (await book.byId(link.id)) ?? link;
+    return { kind: "failed", link: book.view(now), failure: keeper.failureFor(now), missing: [], repeated: false };
   }
 
   async function settleRow(tx: Tx, link: LinkRow, status: LinkStatus, reason: string | null): Promise<boolean> {
     const settled = await tx.authorizationLink.updateMany({
       where: { id: link.id, settledAt: null },
-      data: { status, reason, settledAt: clock.date(), flowSealed: null, tokenSealed: null },
+      data: { status, reason, settledAt: clock.date(), flowSealed: null, tokenSealed: null, codeHash: null, ...(status === "completed" ? GRANT_GONE : link.grantSealed ? { grantDueAt: clock.date() } : {}) },
     });
     return settled.count === 1;
   }
 
-  return {
+  const keeper: Keeper = {
     keep,
+    store,
     settleFailed,
+    lost,
     failureFor(link) {
       if (link.status === "denied") return "denied";
       if (link.status === "expired") return "expired";
@@ -177,18 +185,55 @@ export function createKeeper(deps: KeepDeps): Keeper {
       return FAILURES.find((failure) => failure === word) ?? "already_used";
     },
   };
+  return keeper;
+}
+
+/** A database that stumbles is asked again: what a person granted is not lost to a moment. */
+export async function stored<End>({ clock }: { clock: Clock }, write: () => Promise<End>): Promise<End> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await write();
+    } catch (thrown) {
+      if (attempt >= STORE_TRIES) throw thrown;
+      await clock.sleep(100 * 2 ** attempt);
+    }
+  }
+}
+
+/** What can be given back at the provider. */
+export function tokensOf({ credential }: Pick<Grant, "credential">): { access: Secret | null; refresh: Secret | null } {
+  return { access: credential.access.kind === "oauth" ? credential.access.token : null, refresh: credential.refresh };
+}
+
+/** The reason of a failed try reaches the account only while it is PENDING, and no other grant waits for it. False: nothing was told. */
+export async function tellPending(tx: Tx, link: LinkRow, failure: LinkFailure, actor: Principal): Promise<boolean> {
+  const reason = PENDING_REASON[failure];
+  if (!reason) return false;
+  const account = await tx.connectedAccount.findUnique({ where: { id: link.accountId } });
+  if (account?.status !== "PENDING" || account.statusReason === reason) return false;
+  if ((await tx.authorizationLink.count({ where: { accountId: account.id, settledAt: null, grantSealed: { not: null } } })) > 0) return false;
+  const row = await transition(tx, {
+    account,
+    act: "try_failed",
+    reason,
+    audit: { category: "authorization", action: "account.try_failed", actor, linkId: link.id, outcome: failure },
+  });
+  return row !== null;
 }
 
 const PENDING_REASON: Partial<Record<LinkFailure, StatusReason>> = {
   denied: "consent_denied",
   expired: "link_expired",
   scope_missing: "scope_missing",
+  not_verified: "awaiting_user",
 };
 
 const FAILURES: readonly LinkFailure[] = [
   "scope_missing",
   "wrong_identity",
   "not_stored",
+  "not_verified",
+  "disconnected",
   "provider_error",
   "provider_unavailable",
   "client_rejected",

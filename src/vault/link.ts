@@ -14,7 +14,7 @@ import type { Principal } from "../identity/principal.js";
 import { appendAccountEvent } from "./accountEvents.js";
 import { accountView, type AccountRow, type ConnectionRow } from "./store.js";
 import type { Targets } from "./target.js";
-import { type LinkCreated, type LinkRequest, type LinkView, OPERATOR_REASONS } from "./types.js";
+import { type LinkCreated, type LinkRequest, type LinkView, OPERATOR_REASONS, type Verification } from "./types.js";
 
 /** Contract 6.1.5: links for one person, client and connection within LINK_TTL_S, whatever became of them except completed. */
 const LINKS_AT_MOST = 3;
@@ -34,6 +34,15 @@ export interface LinkDeps {
   linkTtlS: number;
   /** Whether somebody signs in here under this identifier. */
   knowsPerson(identifier: string): Promise<boolean>;
+  /** Whether somebody did, and may not any more. */
+  isShutOut(identifier: string): Promise<boolean>;
+}
+
+/** Who says whose the grant is, and where the browser goes then. */
+interface Terms {
+  verification: Verification;
+  returnTo: string | null;
+  apiKeyId: string | null;
 }
 
 export const tokenPlace = (id: string) => ({ table: "authorization_link", row: id, field: "token", generation: 0 });
@@ -48,7 +57,9 @@ export function createLinkBook(deps: LinkDeps) {
       if (!connection) throw new OutbandError("not_found");
       if (!connection.enabled) throw new OutbandError("forbidden", { reason: "connection_disabled" });
       checkLabel(request.label);
-      if (!(await deps.knowsPerson(request.identifier))) throw new OutbandError("unknown_identifier");
+      const terms = termsOf(actor, request);
+      const isFor = terms.verification === "app" ? !(await deps.isShutOut(request.identifier)) : await deps.knowsPerson(request.identifier);
+      if (!isFor) throw new OutbandError("unknown_identifier");
 
       const token = newToken(clock);
       const id = newId<LinkId>(clock, "lnk");
@@ -56,11 +67,11 @@ export function createLinkBook(deps: LinkDeps) {
       const made = await db.transaction(async (tx) => {
         await lockAsker(tx, connection.id, request);
         if (request.askedBy === "mcp") {
-          const shared = await sharedLink(tx, connection, request);
+          const shared = await sharedLink(tx, connection, request, terms);
           if (shared) return { kind: "shared" as const, link: shared };
           if ((await recentLinks(tx, connection, request)) >= LINKS_AT_MOST) return { kind: "asked_too_often" as const };
         }
-        return { kind: "new" as const, link: await insert(tx, { actor, request, connection, id, token, tokenSealed }) };
+        return { kind: "new" as const, link: await insert(tx, { actor, request, terms, connection, id, token, tokenSealed }) };
       });
       if (made.kind === "asked_too_often") return "asked_too_often";
       const shown = made.kind === "new" ? token : await sealer.open(connection.id, tokenPlace(made.link.id), made.link.tokenSealed as Uint8Array);
@@ -103,9 +114,9 @@ export function createLinkBook(deps: LinkDeps) {
 
   async function insert(
     tx: Tx,
-    made: { actor: Principal; request: LinkRequest; connection: ConnectionRow; id: LinkId; token: Secret; tokenSealed: Uint8Array<ArrayBuffer> },
+    made: { actor: Principal; request: LinkRequest; terms: Terms; connection: ConnectionRow; id: LinkId; token: Secret; tokenSealed: Uint8Array<ArrayBuffer> },
   ): Promise<AuthorizationLink> {
-    const { request, connection } = made;
+    const { request, terms, connection } = made;
     const account = await accountFor(tx, connection, request);
     const scopes = scopesFor(connection, account, request);
     const link = await tx.authorizationLink.create({
@@ -119,11 +130,12 @@ export function createLinkBook(deps: LinkDeps) {
         askedBy: request.askedBy,
         clientId: request.clientId,
         clientName: request.clientName,
-        apiKeyId: made.actor.kind === "api_key" ? made.actor.keyId : made.actor.kind === "person" ? made.actor.apiKeyId : null,
+        apiKeyId: terms.apiKeyId,
+        verification: terms.verification,
         tool: request.tool,
         scopesRequired: scopes.required,
         scopesRequested: scopes.requested,
-        returnTo: request.returnTo ?? null,
+        returnTo: terms.returnTo,
         callerState: request.callerState ?? null,
         createdAt: clock.date(),
         expiresAt: new Date(clock.now() + deps.linkTtlS * 1000),
@@ -140,7 +152,7 @@ export function createLinkBook(deps: LinkDeps) {
       linkId: link.id,
       tool: request.tool ?? undefined,
       outcome: "ok",
-      detail: { asked_by: request.askedBy, scopes: scopes.requested },
+      detail: { asked_by: request.askedBy, scopes: scopes.requested, verification: terms.verification },
     });
     return link;
   }
@@ -174,7 +186,7 @@ export function createLinkBook(deps: LinkDeps) {
     await tx.$executeRaw`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`;
   }
 
-  async function sharedLink(tx: Tx, connection: ConnectionRow, request: LinkRequest): Promise<AuthorizationLink | null> {
+  async function sharedLink(tx: Tx, connection: ConnectionRow, request: LinkRequest, terms: Terms): Promise<AuthorizationLink | null> {
     const wanted = request.scopesRequired ?? [];
     return tx.authorizationLink.findFirst({
       where: {
@@ -188,6 +200,8 @@ export function createLinkBook(deps: LinkDeps) {
         tokenSealed: { not: null },
         expiresAt: { gt: new Date(clock.now() + SHARED_REST_MS) },
         account: { label: request.label },
+        verification: terms.verification,
+        returnTo: terms.returnTo,
         ...(wanted.length > 0 ? { scopesRequested: { hasEvery: wanted } } : {}),
       },
       orderBy: { createdAt: "desc" },
@@ -210,7 +224,20 @@ export function createLinkBook(deps: LinkDeps) {
 
 export type LinkBook = ReturnType<typeof createLinkBook>;
 
-const WITH_ACCOUNT = { account: { include: { connection: true } } } as const;
+export const WITH_ACCOUNT = { account: { include: { connection: true } } } as const;
+
+/** A grant waits on it for the app's answer. */
+export function isHeld(link: Pick<LinkRow, "grantSealed" | "settledAt">): boolean {
+  return link.grantSealed !== null && link.settledAt === null;
+}
+
+/** The app did not answer in time; the sweeper writes it down. */
+export function hasLapsed(link: Pick<LinkRow, "grantSealed" | "settledAt" | "grantDueAt">, nowMs: number): boolean {
+  return isHeld(link) && link.grantDueAt !== null && link.grantDueAt.getTime() <= nowMs;
+}
+
+/** What a link is without a grant. */
+export const GRANT_GONE = { grantSealed: null, grantExternalId: null, grantDueAt: null };
 
 /** 1–64 printable characters, or the empty default (contract section 1). */
 export function checkLabel(label: string): void {
@@ -218,9 +245,22 @@ export function checkLabel(label: string): void {
   throw new OutbandError("invalid_request", { problems: [{ path: "label", message: "1 to 64 printable characters without white space at the ends; the default label is the empty one." }] });
 }
 
+/** What the request says, else the session token that the call came with. */
+function termsOf(actor: Principal, request: LinkRequest): Terms {
+  const token = actor.kind === "person" ? actor.links : undefined;
+  const apiKeyId = actor.kind === "api_key" ? actor.keyId : actor.kind === "person" ? actor.apiKeyId : null;
+  const terms = { verification: request.verification ?? token?.verification ?? "sign_in", returnTo: request.returnTo ?? token?.returnTo ?? null, apiKeyId };
+  // Without a way back to the app, and a key to answer with, nobody could ever verify it.
+  if (terms.verification === "app" && (terms.returnTo === null || apiKeyId === null)) {
+    throw new OutbandError("invalid_request", { problems: [{ path: "return_to", message: "A link that the app verifies needs it." }] });
+  }
+  return terms;
+}
+
 function linkView(row: LinkRow, method: "oauth" | "api_key", nowMs: number): LinkView {
   const open = row.status === "open" || row.status === "started";
   const account = accountView(row.account);
+  const lapsed = hasLapsed(row, nowMs);
   return {
     id: row.id as LinkId,
     accountId: account.id,
@@ -236,11 +276,12 @@ function linkView(row: LinkRow, method: "oauth" | "api_key", nowMs: number): Lin
     scopesRequired: row.scopesRequired,
     scopesRequested: row.scopesRequested,
     // Time alone expires a link; the sweeper writes it down later.
-    status: open && row.exchangedAt === null && row.expiresAt.getTime() <= nowMs ? "expired" : row.status,
-    reason: row.reason,
+    status: open && row.exchangedAt === null && row.expiresAt.getTime() <= nowMs ? "expired" : lapsed ? "failed" : row.status,
+    reason: lapsed ? "not_verified:no_answer" : row.reason,
     expiresAt: row.expiresAt,
     returnTo: row.returnTo,
     callerState: row.callerState,
+    verification: row.verification === "app" ? "app" : "sign_in",
   };
 }
 

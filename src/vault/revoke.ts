@@ -46,12 +46,16 @@ export function createRevoker(deps: { db: Database; log: Log; oauth: OAuthClient
     return deps.oauth.revoke(target, tokens);
   }
 
-  /** Providers revoke all of a person's tokens for a client at once (Google does): an account here (also this one, after a failed try) may live on the same grant. */
+  /** Providers revoke all of a person's tokens for a client at once (Google does): an account here (also this one, after a failed try) may live on the same grant, or a grant that waits for its app. */
   async function isShared(account: AccountRow, externalId: string | null): Promise<boolean> {
     if (externalId === null) return false;
     const others = await db.prisma.connectedAccount.count({
       where: { connectionId: account.connectionId, externalId, accessSealed: { not: null } },
     });
-    return others > 0;
+    if (others > 0) return true;
+    const waiting = await db.prisma.authorizationLink.count({
+      where: { connectionId: account.connectionId, grantExternalId: externalId, grantSealed: { not: null }, settledAt: null },
+    });
+    return waiting > 0;
   }
 }

@@ -6,6 +6,7 @@ import type { Database } from "../db/client.js";
 import { appendAccountEvent } from "./accountEvents.js";
 import type { LinkBook } from "./link.js";
 import type { Keeper } from "./keep.js";
+import type { AppCheck } from "./verification.js";
 
 const DAY_MS = 24 * 3600 * 1000;
 const PENDING_KEPT_MS = 7 * DAY_MS;
@@ -19,6 +20,7 @@ export interface SweepDeps {
   clock: Clock;
   book: LinkBook;
   keeper: Keeper;
+  appCheck: Pick<AppCheck, "sweep">;
   executionRetentionDays: number;
   eventRetentionDays: number;
   auditRetentionDays: number;
@@ -29,6 +31,7 @@ export function createSweep(deps: SweepDeps): () => Promise<void> {
 
   return async function sweep(): Promise<void> {
     await expireLinks();
+    await deps.appCheck.sweep();
     await dropPending();
     const now = clock.now();
     await db.prisma.authorizationLink.deleteMany({ where: { settledAt: { lt: new Date(now - LINKS_KEPT_MS) } } });
@@ -43,7 +46,7 @@ export function createSweep(deps: SweepDeps): () => Promise<void> {
     const due = await db.prisma.authorizationLink.findMany({
       where: {
         settledAt: null,
-        OR: [{ exchangedAt: null, expiresAt: { lt: new Date(now) } }, { exchangedAt: { lt: new Date(now - EXCHANGE_AT_MOST_MS) } }],
+        OR: [{ exchangedAt: null, expiresAt: { lt: new Date(now) } }, { exchangedAt: { lt: new Date(now - EXCHANGE_AT_MOST_MS) }, grantSealed: null }],
       },
       select: { id: true },
       take: BATCH,
@@ -58,7 +61,8 @@ export function createSweep(deps: SweepDeps): () => Promise<void> {
 
   async function dropPending(): Promise<void> {
     const old = await db.prisma.connectedAccount.findMany({
-      where: { status: "PENDING", updatedAt: { lt: new Date(clock.now() - PENDING_KEPT_MS) } },
+      // With the row its links would go, and a grant that waits on one unreturned.
+      where: { status: "PENDING", updatedAt: { lt: new Date(clock.now() - PENDING_KEPT_MS) }, links: { none: { grantSealed: { not: null } } } },
       include: { connection: true },
       take: BATCH,
     });

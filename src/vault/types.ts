@@ -73,6 +73,9 @@ export interface ConnectionView {
   updatedAt: Date;
 }
 
+/** Who says whose a grant is (contract 5.7): the person, who signs in here, or the app that asked. */
+export type Verification = "sign_in" | "app";
+
 export interface LinkRequest {
   connectionName: string;
   identifier: Identifier;
@@ -85,6 +88,8 @@ export interface LinkRequest {
   scopesRequired?: string[];
   returnTo?: string | null;
   callerState?: string | null;
+  /** Default: what the actor's token says, else sign_in. `app` needs a `returnTo`. */
+  verification?: Verification;
 }
 
 /** What a new link is: `url` is the only place where the token is ever in clear. */
@@ -110,10 +115,12 @@ export interface LinkView {
   scopesRequired: string[];
   scopesRequested: string[];
   status: LinkStatus;
+  /** `awaiting_verification` while a grant waits for the app's answer; the status is `started` then. */
   reason: string | null;
   expiresAt: Date;
   returnTo: string | null;
   callerState: string | null;
+  verification: Verification;
 }
 
 /** Outcomes of a call that did not do the work: contract 6.1. */

@@ -26,6 +26,7 @@ import { createRevoker } from "./revoke.js";
 import { createSettlement } from "./settlement.js";
 import { createSweep } from "./sweep.js";
 import { createTargets } from "./target.js";
+import { createAppCheck } from "./verification.js";
 
 export interface VaultDeps {
   db: Database;
@@ -41,6 +42,7 @@ export interface VaultDeps {
   /** Where the practice providers listen; null: there is no sandbox. */
   sandboxOrigin: () => string | null;
   knowsPerson(identifier: string): Promise<boolean>;
+  isShutOut(identifier: string): Promise<boolean>;
   /** Names this process in leases. */
   instance: string;
 }
@@ -55,7 +57,7 @@ export interface BuiltVault extends Vault {
 }
 
 export function createVault(deps: VaultDeps): BuiltVault {
-  const { db, clock, log, sealer, egress, oauth, registry, publicUrl, linkTtlS, knowsPerson } = deps;
+  const { db, clock, log, sealer, egress, oauth, registry, publicUrl, linkTtlS, knowsPerson, isShutOut } = deps;
   const targets = createTargets({ registry, sealer, sandboxOrigin: deps.sandboxOrigin });
   const box = createCredentialBox(sealer);
   const settlement = createSettlement({ db, clock, log });
@@ -75,10 +77,11 @@ export function createVault(deps: VaultDeps): BuiltVault {
     instance: deps.instance,
   });
   const keyProbe = createKeyProbe({ egress, targets });
-  const book = createLinkBook({ db, clock, sealer, targets, publicUrl, linkTtlS, knowsPerson });
+  const book = createLinkBook({ db, clock, sealer, targets, publicUrl, linkTtlS, knowsPerson, isShutOut });
   const keeper = createKeeper({ db, clock, log, box, book, revoker, settlement, targets });
-  const consent = createConsent({ db, clock, sealer, oauth, book, keeper, keyProbe, revoker, settlement, targets, publicUrl, linkTtlS });
-  const accounts = createAccounts({ db, clock, box, refresher, revoker, keyProbe, oauth, targets, knowsPerson });
+  const appCheck = createAppCheck({ db, clock, log, sealer, book, keeper, revoker, settlement, isShutOut });
+  const consent = createConsent({ db, clock, sealer, oauth, book, keeper, appCheck, keyProbe, revoker, settlement, targets, publicUrl, linkTtlS });
+  const accounts = createAccounts({ db, clock, box, refresher, revoker, appCheck, keyProbe, oauth, targets, knowsPerson });
   const connections = createConnections({
     db,
     clock,
@@ -106,6 +109,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
       ...consent,
       create: book.create,
       answered: book.answered,
+      verify: appCheck.verify,
       byToken: async (token) => viewed(await book.byToken(token)),
       get: async (id) => viewed(await book.byId(id)),
       wait: settlement.wait,
@@ -123,6 +127,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
       clock,
       book,
       keeper,
+      appCheck,
       executionRetentionDays: deps.retention.executionDays,
       eventRetentionDays: deps.retention.eventDays,
       auditRetentionDays: deps.retention.auditDays,

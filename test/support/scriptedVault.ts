@@ -164,6 +164,7 @@ export class ScriptedVault {
         callback: unused,
         submitKey: unused,
         refuse: unused,
+        verify: unused,
         wait: (input) => this.#wait(input),
       },
       tools: {
@@ -213,6 +214,7 @@ export class ScriptedVault {
       expiresAt: new Date(Date.now() + 600_000),
       returnTo: null,
       callerState: null,
+      verification: "sign_in",
       clientId: request.clientId,
       token,
       answered: null,

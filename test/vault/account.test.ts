@@ -11,6 +11,7 @@ import { eachDatabase } from "../support/database.js";
 const MODEL: Record<Act, { from: AccountStatus[]; to: AccountStatus; holds: "new" | "none" | "same" }> = {
   connected: { from: ["PENDING", "ACTIVE", "EXPIRED", "REVOKED", "ERROR"], to: "ACTIVE", holds: "new" },
   try_failed: { from: ["PENDING"], to: "PENDING", holds: "same" },
+  awaits_app: { from: ["PENDING"], to: "PENDING", holds: "same" },
   refreshed: { from: ["ACTIVE"], to: "ACTIVE", holds: "new" },
   refresh_rejected: { from: ["ACTIVE"], to: "EXPIRED", holds: "none" },
   ran_out: { from: ["ACTIVE"], to: "EXPIRED", holds: "none" },

@@ -193,6 +193,11 @@ CREATE TABLE "authorization_link" (
     "state_hash" TEXT,
     "browser_hash" TEXT,
     "flow_sealed" BYTEA,
+    "grant_sealed" BYTEA,
+    "grant_external_id" TEXT,
+    "grant_due_at" TIMESTAMPTZ(3),
+    "code_hash" TEXT,
+    "code_tries" INTEGER NOT NULL DEFAULT 0,
     "answered_at" TIMESTAMPTZ(3),
     "started_at" TIMESTAMPTZ(3),
     "exchanged_at" TIMESTAMPTZ(3),
@@ -338,6 +343,9 @@ CREATE INDEX "authorization_link_account_id_created_at_idx" ON "authorization_li
 
 -- CreateIndex
 CREATE INDEX "authorization_link_status_expires_at_idx" ON "authorization_link"("status", "expires_at");
+
+-- CreateIndex
+CREATE INDEX "authorization_link_grant_due_at_idx" ON "authorization_link"("grant_due_at");
 
 -- CreateIndex
 CREATE INDEX "elicitation_identifier_client_id_asked_at_idx" ON "elicitation"("identifier", "client_id", "asked_at");
