@@ -102,6 +102,8 @@ export const sessionTokenCreate = z.strictObject({
   ttl_s: z.number().int().min(60).max(86_400),
   endpoint: z.string().startsWith("/mcp").max(128).optional(),
   scopes: z.array(z.enum(["mcp:read", "mcp:write"])).min(1).optional(),
+  verification: verification.optional(),
+  return_to: url.optional(),
 });
 
 /** What an address, a password and a name may be, the people's room says: the same for every way in. */

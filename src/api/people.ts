@@ -8,6 +8,7 @@ import type { User, Users } from "../identity/users.js";
 import type { AccountsDoor } from "../vault/front.js";
 import { apiKeyCreate, pageQuery, sessionTokenCreate, userCreate, userUpdate } from "./contract.js";
 import { pageOf } from "./page.js";
+import { returnToOf } from "./returnTo.js";
 import { created, noContent, ok, type Route, route } from "./route.js";
 
 export interface PeopleDeps {
@@ -126,11 +127,15 @@ export function peopleRoutes(deps: PeopleDeps): Route[] {
       handle: async ({ actor, body }) => {
         const endpoint = body.endpoint ?? "/mcp";
         if (!deps.endpoints.includes(endpoint)) throw new OutbandError("invalid_request", { problems: [{ path: "endpoint", message: "There is no such MCP endpoint." }] });
+        const returnTo = returnToOf(actor, body);
+        const verification = body.verification ?? "sign_in";
         const user = await users.find(body.identifier);
-        if (!user || user.role === "disabled") throw new OutbandError("unknown_identifier");
+        const isFor = user ? user.role !== "disabled" : verification === "app";
+        if (!isFor) throw new OutbandError("unknown_identifier");
         const minted = await sessionTokens.mint({
-          sub: user.sub,
-          personSince: user.createdAt,
+          sub: user?.sub ?? body.identifier,
+          personSince: user?.createdAt ?? null,
+          links: { verification, returnTo },
           ttlS: body.ttl_s,
           endpoint,
           scopes: body.scopes ?? ["mcp:read", "mcp:write"],

@@ -3,6 +3,7 @@
 import { SignJWT } from "jose";
 import type { Clock } from "../clock.js";
 import { secret, type Secret } from "../crypto/secret.js";
+import type { PersonPrincipal } from "./principal.js";
 import { SIGNING_ALGORITHM, type SigningKeys } from "./signingKeys.js";
 
 export const SESSION_TOKEN_TYPE = "outband-session+jwt";
@@ -11,14 +12,16 @@ export const SESSION_TTL_S_MAX = 86_400;
 
 export interface SessionTokenInput {
   sub: string;
-  /** When the person's row was made: somebody who is deleted and comes again under the same sub does not get the old tokens back. */
-  personSince: Date;
+  /** When the person's row was made: somebody who is deleted and comes again under the same sub does not get the old tokens back. Null: an app's person, who is none of ours. */
+  personSince: Date | null;
   ttlS: number;
   /** A path, such as `/mcp`. */
   endpoint: string;
   scopes: readonly string[];
   /** The API key that mints it; the token dies with the key. */
   apiKeyId: string;
+  /** Of the links made under it; `returnTo` was checked against the key's origins. */
+  links?: PersonPrincipal["links"];
 }
 
 export interface SessionTokens {
@@ -34,7 +37,12 @@ export function createSessionTokens(deps: { keys: SigningKeys; issuer: string; p
       const { kid, privateKey } = keys.current();
       const issuedAtS = Math.floor(clock.now() / 1000);
       const expiresAtS = issuedAtS + Math.floor(input.ttlS);
-      const jwt = await new SignJWT({ scope: input.scopes.join(" "), key_id: input.apiKeyId, person_since: input.personSince.getTime() })
+      const jwt = await new SignJWT({
+        scope: input.scopes.join(" "),
+        key_id: input.apiKeyId,
+        ...(input.personSince && { person_since: input.personSince.getTime() }),
+        ...(input.links && { verification: input.links.verification, return_to: input.links.returnTo }),
+      })
         .setProtectedHeader({ alg: SIGNING_ALGORITHM, typ: SESSION_TOKEN_TYPE, kid })
         .setIssuer(issuer)
         .setAudience(publicUrl + input.endpoint)

@@ -14,7 +14,7 @@ import { SIGNING_ALGORITHM, type SigningKeys } from "./signingKeys.js";
 
 /** RFC 9068, section 2.1. */
 const ACCESS_TOKEN_TYPE = "at+jwt";
-/** Ours are under 1 kB. */
+/** Ours are under 1 kB, and 3 kB more where a session token carries its way back. */
 const TOKEN_CHARACTERS_MAX = 8_192;
 
 export interface TokenVerifier {
@@ -42,13 +42,14 @@ const READ_STANDING = {
            EXISTS (SELECT 1 FROM oauth_record g WHERE g.type = 'Grant' AND g.id_hash = $2 AND g.sub = u.sub
                      AND (g.expires_at IS NULL OR g.expires_at > $4::timestamptz)) AS granted,
            EXISTS (SELECT 1 FROM api_key k WHERE k.id = $3 AND (k.expires_at IS NULL OR k.expires_at > $4::timestamptz)) AS "keyAlive"
-         FROM user_account u WHERE u.sub = $1`,
+         FROM (SELECT 1) AS one LEFT JOIN user_account u ON u.sub = $1`,
 };
 
+/** Nulls: nobody of ours. */
 interface Standing {
-  role: string;
-  issuer: string;
-  createdAt: Date;
+  role: string | null;
+  issuer: string | null;
+  createdAt: Date | null;
   granted: boolean;
   keyAlive: boolean;
 }
@@ -76,10 +77,10 @@ export function createTokenVerifier(deps: TokenVerifierDeps): TokenVerifier {
     }
   }
 
-  async function standingOf(sub: string, grantId: string | null, apiKeyId: string | null): Promise<Standing> {
+  async function standingOf(sub: string, grantId: string | null, apiKeyId: string | null, ofApp = false): Promise<Standing> {
     const values = [sub, grantId === null ? null : hashToken(grantId), apiKeyId, clock.date()];
     const [standing] = await db.query<Standing>(READ_STANDING, values);
-    if (!standing || standing.role === "disabled") throw unauthorized("person");
+    if (!standing || standing.role === "disabled" || (standing.role === null && !ofApp)) throw unauthorized("person");
     // A server vouches for the person of a session token. Behind any other token is a sign-in, and somebody who cannot
     // sign in any more has none.
     if (apiKeyId === null && standing.issuer !== signInIssuer) throw unauthorized("sign_in");
@@ -95,9 +96,11 @@ export function createTokenVerifier(deps: TokenVerifierDeps): TokenVerifier {
     const clientId = isSession ? `outband:key:${apiKeyId}` : textOf(claims.client_id);
     if (clientId === null || (grantId === null) === (apiKeyId === null)) throw unauthorized("claims");
 
-    const standing = await standingOf(sub, grantId, apiKeyId);
+    // The app whose key made the token says who its people are (contract 5.7).
+    const links = isSession ? linksOf(claims) : null;
+    const standing = await standingOf(sub, grantId, apiKeyId, links?.verification === "app");
     if (grantId !== null && !standing.granted) throw unauthorized("grant");
-    if (isSession && claims.person_since !== standing.createdAt.getTime()) throw unauthorized("person");
+    if (isSession && (claims.person_since ?? null) !== (standing.createdAt?.getTime() ?? null)) throw unauthorized("person");
     if (apiKeyId !== null && !standing.keyAlive && !deps.isFixedKey(apiKeyId)) throw unauthorized("api_key");
 
     return {
@@ -108,6 +111,7 @@ export function createTokenVerifier(deps: TokenVerifierDeps): TokenVerifier {
       scopes: scopesOf(claims.scope),
       grantId,
       apiKeyId,
+      ...(links && { links }),
       expiresAtMs: (claims.exp ?? 0) * 1000,
     };
   }
@@ -134,6 +138,11 @@ function saysIssuer(token: string, issuer: string): boolean {
   } catch {
     return false;
   }
+}
+
+function linksOf(claims: JWTPayload): PersonPrincipal["links"] | null {
+  if (claims.verification === undefined) return null;
+  return { verification: claims.verification === "app" ? "app" : "sign_in", returnTo: textOf(claims.return_to) };
 }
 
 function scopesOf(claim: unknown): Set<string> {

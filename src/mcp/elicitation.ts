@@ -22,6 +22,7 @@ import { done, type NotDone, notDone } from "./results.js";
 import { beginLeg, type WaitingDeps } from "./waiting.js";
 import {
   askToConnectText,
+  connectPageOf,
   declinedText,
   notConnectedText,
   OPERATOR_REASONS,
@@ -90,7 +91,7 @@ class Chain {
     this.#deps = deps;
     this.#round = round;
     this.#attempt = attempt;
-    this.#page = `${deps.settings.publicUrl}/connections`;
+    this.#page = connectPageOf(deps.settings.publicUrl, round.asker.principal);
     this.#state = round.state ?? { ...FIRST_ROUND, chain: deps.clock.randomBytes(16).toString("base64url") };
   }
 
@@ -346,7 +347,7 @@ function reasonOf(outcome: NeedsAccount, link: LinkView | null): string {
     case undefined:
       return "link_expired";
     case "failed":
-      return link.reason ?? "link_failed";
+      return link.reason?.split(":")[0] ?? "link_failed";
     default:
       return outcome.reason;
   }

@@ -12,6 +12,7 @@ import type { Vault } from "../vault/front.js";
 import type { AccountView, ConnectionView, Outcome, Readiness, ToolCallOutcome } from "../vault/types.js";
 import { problemsOf } from "./arguments.js";
 import { annotationsOf, type CheckedCall, jsonSchema, type McpTool, type Try } from "./tools.js";
+import { connectPageOf } from "./words.js";
 
 export interface OwnToolsDeps {
   vault: Pick<Vault, "connections" | "accounts">;
@@ -124,7 +125,6 @@ function namesText(listed: readonly Described[]): string[] {
 }
 
 function disconnectAccount(deps: OwnToolsDeps): McpTool {
-  const connectPage = `${deps.publicUrl}/connections`;
   return ownTool({
     name: "disconnect_account",
     title: "Disconnect an account",
@@ -150,7 +150,7 @@ function disconnectAccount(deps: OwnToolsDeps): McpTool {
         return end.failed("not_connected", "not_connected", "There is no such connected account.");
       if (found.status === "REVOKED") return end.done(disconnected(found));
 
-      const question = confirmDisconnect(found, connectPage);
+      const question = confirmDisconnect(found, connectPageOf(deps.publicUrl, one.principal));
       const answer = one.answers[question.key];
       if (!answer) return { kind: "needs_answer", question };
       if (answer["connection_name"] !== name)

@@ -1,5 +1,6 @@
 // The sentences of connecting, in one place: what a person and a model read when an account is missing.
 // Must never happen: input, a third party's text, or a link that carries a right, in one of them.
+import type { PersonPrincipal } from "../identity/principal.js";
 import type { Readiness } from "../vault/types.js";
 
 /** What the sentences are about. `title` is the operator's name for the connection. */
@@ -27,6 +28,9 @@ const REASONS: Readonly<Record<string, string>> = {
   busy: "too many calls are waiting for people at the moment",
   wrong_identity: "another account was chosen at the provider than the one connected before",
   wrong_upstream_identity: "another account was chosen at the provider than the one connected before",
+  awaiting_verification: "the app has not confirmed yet that it was this person",
+  not_verified: "the app did not confirm that it was this person, and what was granted was given back",
+  disconnected: "it was disconnected meanwhile",
   not_stored: "the new grant could not be kept and was taken back",
   provider_error: "the provider refused",
   provider_unavailable: "the provider could not be reached",
@@ -43,6 +47,11 @@ const REASONS: Readonly<Record<string, string>> = {
   revoked_at_provider: "access was taken back at the provider",
   link_failed: "connecting did not succeed",
 };
+
+/** Where the person can see to their accounts: here, or in the app for whose people there is no sign-in here. */
+export function connectPageOf(publicUrl: string, { links }: Pick<PersonPrincipal, "links">): string {
+  return links?.verification === "app" && links.returnTo !== null ? new URL(links.returnTo).origin : `${publicUrl}/connections`;
+}
 
 export function reasonInWords(reason: string): string {
   return REASONS[reason] ?? "connecting did not succeed";
