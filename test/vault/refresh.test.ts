@@ -226,6 +226,23 @@ eachDatabase("refresh", (open) => {
     assert.deepEqual([(await first).kind, (await rig.row(account.id)).status], ["fresh", "ACTIVE"]);
   });
 
+  test("a refusal that comes back while another holds the lease is not written: the other's outcome is waited for", async () => {
+    const rig = await refreshRig(await open());
+    const account = await rig.account();
+    const [slow, second] = [gate(), gate()];
+    rig.provider.script({ atProvider: slow.pass, fail: new OAuthFailure("invalid_grant", "invalid_grant") }, { atProvider: second.pass });
+    const first = rig.instance().refresh(account, { patienceMs: 60_000 });
+    await slow.reached;
+    await rig.db.prisma.$executeRaw`update connected_account set lease_until = now() - interval '1 second' where id = ${account.id}`;
+    const other = rig.instance().refresh(account, { patienceMs: 60_000 });
+    await second.reached;
+    slow.open();
+    await systemClock.sleep(100);
+    assert.equal((await rig.row(account.id)).status, "ACTIVE");
+    second.open();
+    assert.deepEqual([(await first).kind, (await other).kind, await rig.events(account.id)], ["fresh", "fresh", ["token_refreshed"]]);
+  });
+
   test("F02: an answer that may be lost, then other troubles, then a refusal: told as unknown", async () => {
     const rig = await refreshRig(await open());
     const account = await rig.account();
