@@ -29,11 +29,11 @@ import { createRenderer } from "./http/render.js";
 import { createSessions, csrfToken, currentPerson, requirePerson } from "./http/session.js";
 import { createApiKeys } from "./identity/apiKeys.js";
 import { ensureCliKey } from "./identity/cliKey.js";
+import { createExternalTokens } from "./identity/external/accessTokens.js";
+import { createExternalSignIn, requireSameIssuer } from "./identity/external/external.js";
 import { createPeople } from "./identity/people.js";
 import { createSessionTokens } from "./identity/sessionTokens.js";
 import { createSigningKeys } from "./identity/signingKeys.js";
-import { createExternalTokens } from "./identity/external/accessTokens.js";
-import { createExternalSignIn, requireSameIssuer } from "./identity/external/external.js";
 import { sweepIdentity } from "./identity/sweep.js";
 import { createTokenVerifier } from "./identity/tokenVerifier.js";
 import { createUsers } from "./identity/users.js";
@@ -215,7 +215,7 @@ export async function createApp(options: AppOptions): Promise<App> {
           ...toolRoutes({ tools: vault.tools }),
           ...eventRoutes({ db }),
           ...keyRoutes({ db, rotation, inspect: () => inspectKeys(masterKeys, db.prisma) }),
-          ...peopleRoutes({ users, apiKeys, sessionTokens, accounts: vault.accounts, publicUrl, endpoints: MCP_ENDPOINTS, endEverythingOf }),
+          ...peopleRoutes({ users, apiKeys, sessionTokens, accounts: vault.accounts, links: vault.links, publicUrl, endpoints: MCP_ENDPOINTS, endEverythingOf }),
         ],
         authenticate: (bearer) => apiKeys.authenticate(bearer),
         log,

@@ -3,9 +3,10 @@ import { OutbandError } from "../errors.js";
 import { asIdentifier } from "../ids.js";
 import { API_SCOPES, type ApiKeys, type ApiKeyView } from "../identity/apiKeys.js";
 import { BUILT_IN, requireSound } from "../identity/person.js";
+import type { Principal } from "../identity/principal.js";
 import type { SessionTokens } from "../identity/sessionTokens.js";
 import type { User, Users } from "../identity/users.js";
-import type { AccountsDoor } from "../vault/front.js";
+import type { AccountsDoor, LinksDoor } from "../vault/front.js";
 import { apiKeyCreate, pageQuery, sessionTokenCreate, userCreate, userUpdate } from "./contract.js";
 import { pageOf } from "./page.js";
 import { returnToOf } from "./returnTo.js";
@@ -16,6 +17,7 @@ export interface PeopleDeps {
   apiKeys: ApiKeys;
   sessionTokens: SessionTokens;
   accounts: AccountsDoor;
+  links: Pick<LinksDoor, "endOf">;
   publicUrl: string;
   /** Paths of the MCP endpoints there are. */
   endpoints: readonly string[];
@@ -25,6 +27,18 @@ export interface PeopleDeps {
 
 export function peopleRoutes(deps: PeopleDeps): Route[] {
   const { users, apiKeys, sessionTokens, accounts } = deps;
+
+  async function shutOut(actor: Principal, sub: string): Promise<void> {
+    await deps.endEverythingOf(sub);
+    await deps.links.endOf(actor, asIdentifier(sub));
+  }
+
+  /** Side by side: a provider that does not answer is waited for once, not once for each account. */
+  async function disconnectAll(actor: Principal, sub: string): Promise<void> {
+    const theirs = await accounts.ofPerson(asIdentifier(sub));
+    await Promise.all(theirs.map(({ id }) => accounts.disconnect(actor, id, { purge: true })));
+  }
+
   return [
     route({
       method: "get",
@@ -63,7 +77,8 @@ export function peopleRoutes(deps: PeopleDeps): Route[] {
         const { password, ...change } = body;
         const user = await users.update(sub, definedOf(change), actor);
         if (password !== undefined) await users.setPassword(sub, password, actor);
-        if (user.role === "disabled" || password !== undefined) await deps.endEverythingOf(sub);
+        if (user.role === "disabled") await shutOut(actor, sub);
+        else if (password !== undefined) await deps.endEverythingOf(sub);
         return ok(userBody(user));
       },
     }),
@@ -76,9 +91,11 @@ export function peopleRoutes(deps: PeopleDeps): Route[] {
         if (!(await users.find(sub))) throw new OutbandError("not_found");
         // Shut out first: nothing new can begin while the accounts are given back.
         await users.update(sub, { role: "disabled" }, actor);
-        await deps.endEverythingOf(sub);
-        for (const account of await accounts.ofPerson(asIdentifier(sub))) await accounts.disconnect(actor, account.id, { purge: true });
+        await shutOut(actor, sub);
+        await disconnectAll(actor, sub);
         await users.remove(sub, actor);
+        // What was under way at the first look.
+        await disconnectAll(actor, sub);
         return noContent;
       },
     }),

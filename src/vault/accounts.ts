@@ -27,12 +27,14 @@ export interface AccountDeps extends PutDeps {
   refresher: Refresher;
   revoker: Revoker;
   appCheck: Pick<AppCheck, "giveBack">;
+  isShutOut(identifier: string): Promise<boolean>;
 }
 
 export function createAccounts(deps: AccountDeps): AccountsDoor {
   const { db } = deps;
+  const put = createPut(deps);
 
-  return {
+  const door: AccountsDoor = {
     async list(filter) {
       const limit = Math.min(Math.max(filter.limit ?? 50, 1), PAGE_AT_MOST);
       const where: Prisma.ConnectedAccountWhereInput = {
@@ -119,7 +121,13 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
       throw new OutbandError("unavailable");
     },
 
-    put: createPut(deps),
+    async put(actor, input) {
+      const account = await put(actor, input);
+      if ((await deps.knowsPerson(input.identifier)) || (await deps.isShutOut(input.identifier))) return account;
+      // Deleted while the provider was asked: their accounts were looked for before this one was there.
+      await door.disconnect(actor, account.id, { purge: true });
+      throw new OutbandError("unknown_identifier");
+    },
 
     async refresh(actor, id) {
       const row = await need(id);
@@ -131,6 +139,7 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
       return accountView(end.account);
     },
   };
+  return door;
 
   async function read(id: string): Promise<AccountRow | null> {
     return db.prisma.connectedAccount.findUnique({ where: { id }, include: { connection: true } });

@@ -107,6 +107,8 @@ export interface LinksDoor {
   /** Reads; changes nothing. Null: no such link. Whose link it is must be compared by the caller before it shows anything. */
   byToken(token: string): Promise<LinkView | null>;
   get(id: string): Promise<LinkView | null>;
+  /** The person may act here no longer: their links are void, and calls that wait for them end. */
+  endOf(actor: Principal, identifier: Identifier): Promise<void>;
   /** The asking client answered: the link is never shown again. */
   answered(id: LinkId, action: "accept" | "decline" | "cancel"): Promise<void>;
   /** OAuth: binds the flow to this browser and gives the provider's URL. Failures come as a LinkOutcome. `person`: null will do for a link that an app verifies. */

@@ -20,6 +20,7 @@ import { createKeyProbe } from "./keyProbe.js";
 import { createLinkBook } from "./link.js";
 import { createOffer } from "./offer.js";
 import { createOnceOnly } from "./onceOnly.js";
+import { createPersonEnd } from "./personEnd.js";
 import { createRefresher } from "./refresh.js";
 import { createRefreshAhead } from "./refreshAhead.js";
 import { createRevoker } from "./revoke.js";
@@ -81,7 +82,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
   const keeper = createKeeper({ db, clock, log, box, book, revoker, settlement, targets });
   const appCheck = createAppCheck({ db, clock, log, sealer, book, keeper, revoker, settlement, isShutOut });
   const consent = createConsent({ db, clock, sealer, oauth, book, keeper, appCheck, keyProbe, revoker, settlement, targets, publicUrl, linkTtlS });
-  const accounts = createAccounts({ db, clock, box, refresher, revoker, appCheck, keyProbe, oauth, targets, knowsPerson });
+  const accounts = createAccounts({ db, clock, box, refresher, revoker, appCheck, keyProbe, oauth, targets, knowsPerson, isShutOut });
   const connections = createConnections({
     db,
     clock,
@@ -109,6 +110,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
       ...consent,
       create: book.create,
       answered: book.answered,
+      endOf: createPersonEnd({ db, clock, settlement, appCheck }),
       verify: appCheck.verify,
       byToken: async (token) => viewed(await book.byToken(token)),
       get: async (id) => viewed(await book.byId(id)),

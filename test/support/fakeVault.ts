@@ -143,6 +143,7 @@ export function createFakeVault(): FakeVault {
       byToken: async (token) => fake.links.get(token) ?? null,
       get: async (id) => [...fake.links.values()].find((link) => link.id === id) ?? null,
       answered: unused,
+      endOf: unused,
       start: async (input) => {
         note("start", input);
         return fake.answer.start ?? unused();

@@ -156,6 +156,7 @@ export class ScriptedVault {
         create: async (_actor, request) => this.#createLink(request),
         byToken: unused,
         get: async (id) => this.links.find((one) => one.id === id) ?? null,
+        endOf: async () => undefined,
         answered: async (id, action) => {
           const link = this.links.find((one) => one.id === id);
           if (link) link.answered ??= action;
