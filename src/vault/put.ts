@@ -120,8 +120,13 @@ export function createPut(deps: PutDeps): AccountsDoor["put"] {
 function requireSameIdentity(account: AccountRow, tried: Tried): void {
   if (!mayTakeIdentity(account, tried.external?.id ?? null)) throw new OutbandError("wrong_upstream_identity");
   if (tried.unread === null || account.externalId === null || isFree(account)) return;
-  if (tried.unread.kind === "transient") throw new OutbandError("provider_unavailable", { retryAfterS: tried.unread.retryAfterS ?? RETRY_AFTER_S });
-  throw new OutbandError("credential_refused");
+  if (saysNo(tried.unread)) throw new OutbandError("credential_refused");
+  throw new OutbandError("provider_unavailable", { retryAfterS: tried.unread.retryAfterS ?? RETRY_AFTER_S });
+}
+
+/** RFC 6750, section 3.1: 401 and 403 are about the token, which at a token endpoint they would not be. */
+function saysNo(failure: OAuthFailure): boolean {
+  return failure.kind !== "transient" || failure.reason === "status_401" || failure.reason === "status_403";
 }
 
 function identityColumns(account: AccountRow, external: ExternalAccount | null) {
