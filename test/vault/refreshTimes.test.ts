@@ -122,7 +122,7 @@ eachDatabase("refresh, times", (open) => {
       await rig.db.prisma.connectedAccount.update({ where: { id: account.id }, data: { retryAt: null } });
     }
     const most = [1, 2, 4, 8, 16, 32, 60, 60, 120, 3600];
-    told.forEach((seconds, n) => assert.ok(seconds <= (most[n] ?? 0) && seconds >= Math.floor((most[n] ?? 0) * 0.8), `${n}: ${seconds} s`));
+    for (const [n, seconds] of told.entries()) assert.ok(seconds <= (most[n] ?? 0) && seconds >= Math.floor((most[n] ?? 0) * 0.8), `${n}: ${seconds} s`);
     assert.deepEqual(told.slice(-2), [120, 3600]);
     assert.equal((await rig.row(account.id)).failureCount, 10);
     const end = await refresher.refresh(account);
