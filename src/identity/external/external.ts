@@ -3,7 +3,7 @@
 // a person let in by e-mail; the issuer's words on a page.
 import type { Clock } from "../../clock.js";
 import { failureOfAnswer } from "../../connectors/methods/oauthFailures.js";
-import { Secret } from "../../crypto/secret.js";
+import type { Secret } from "../../crypto/secret.js";
 import { newToken, sameText } from "../../crypto/tokens.js";
 import type { Database } from "../../db/client.js";
 import { OutbandError } from "../../errors.js";
@@ -11,7 +11,7 @@ import { addressKey, createLimiter } from "../../http/limiter.js";
 import type { Log } from "../../log.js";
 import type { Egress } from "../../net/egress.js";
 import type { User } from "../person.js";
-import { TRIES_PER_ADDRESS } from "../signInLimits.js";
+import { EXTERNAL_TRIES_PER_ADDRESS } from "../signInLimits.js";
 import { createAdmission } from "./admission.js";
 import { carries, type Claims, describe } from "./claims.js";
 import { libraryCode, SignInFailure, signInFailureOf } from "./failure.js";
@@ -74,7 +74,7 @@ export function createExternalSignIn(deps: ExternalDeps): ExternalSignIn {
   const provider = createProvider({ egress: deps.egress, clock, issuer, clientId, clientSecret: settings.clientSecret });
   const admission = createAdmission({ db: deps.db, clock, issuer });
   // Each one that is begun can make us send a request or two to the issuer.
-  const byAddress = createLimiter(deps, "sign_in_address", TRIES_PER_ADDRESS);
+  const byAddress = createLimiter(deps, "external_sign_in_address", EXTERNAL_TRIES_PER_ADDRESS);
 
   async function arrive(search: string, flow: SignInFlow, where: { requestId: string }): Promise<User> {
     if (clock.now() - flow.startedAtMs > FLOW_LIFE_MS) throw new SignInFailure("ended", "too_late");

@@ -1,6 +1,6 @@
 // Why a sign-in at the external issuer came to nothing. Must never happen: the issuer's own words, a token or a library's
 // error in what leaves here (openid-client keeps the whole token answer in `cause`).
-import { OAuthFailure } from "../../connectors/methods/oauthFailures.js";
+import type { OAuthFailure } from "../../connectors/methods/oauthFailures.js";
 
 export type SignInTrouble =
   | "denied" // the person, or the issuer for them, said no
