@@ -138,7 +138,7 @@ export function createRefresher(deps: RefreshDeps): Refresher {
     let pauseMs = LOOK_FIRST_MS;
     for (;;) {
       const look = await leases.look(start.id);
-      if (!look || look.status !== "ACTIVE" || look.generation !== start.generation) return changed(start);
+      if (look?.status !== "ACTIVE" || look.generation !== start.generation) return changed(start);
       if (look.restMs > 0) return { kind: "transient", account: start, retryAfterS: Math.ceil(look.restMs / 1000) };
       const { free, deadOwner } = isFree(look);
       if (free) {
