@@ -42,7 +42,12 @@ export interface OpenDatabaseOptions {
   asItIs?: boolean;
 }
 
-const TRANSACTION_MS = 10_000;
+/**
+ * Prisma's own limit sends ROLLBACK between the statements of an operation that is under way, and the rest of that operation
+ * then runs outside any transaction: half of an act could be committed. The server's limits (a statement 10 s, idle inside a
+ * transaction 30 s) come first and end the whole; this one must stay behind them.
+ */
+const TRANSACTION_MS = 120_000;
 /** For a connection; on the embedded database, for everybody before. */
 const TRANSACTION_WAIT_MS = 5_000;
 const READY_MS = 2_000;
