@@ -16,7 +16,7 @@ async function main(): Promise<void> {
     const db = await openDatabase({ databaseUrl, dataDir, log, clock: systemClock });
     try {
       const { accounts, connections } = await abandonKeys({ db, clock: systemClock });
-      process.stderr.write(`Erased what was sealed: ${accounts} accounts are EXPIRED now, ${connections} connections need their client secret again.\n`);
+      process.stderr.write(`Erased what was sealed. Accounts that are EXPIRED now: ${accounts}. Connections that need their client secret again: ${connections}.\n`);
     } finally {
       await db.close();
     }

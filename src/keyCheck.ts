@@ -15,7 +15,7 @@ import { type Database, DatabaseRefusal, openDatabase } from "./db/client.js";
 import { createLog } from "./log.js";
 
 const WHAT = "master key";
-const NOTHING = open(WHAT, "nothing is stored here yet; the first start of the server makes what it needs");
+const NOTHING = open(WHAT, "nothing is sealed here yet; the next start of the server makes what it needs");
 
 async function findings(): Promise<Finding[]> {
   const read = readSettings(loadEnvironment(process.cwd()));

@@ -11,8 +11,8 @@ export const KEY_FILE = "master.key";
 export const FORMER_FILE = "master.key.previous";
 
 export interface KeyFiles {
-  /** Null: there is no file. Throws MasterKeyRefusal when it is there and is no key. */
-  readCurrent(): Promise<Secret | null>;
+  /** Null: there is no file. Throws MasterKeyRefusal when it is there and is no key. `isNeeded`: something is sealed with it. */
+  readCurrent(isNeeded?: boolean): Promise<Secret | null>;
   readFormer(): Promise<{ keys: Secret[]; notes: string[] }>;
   writeCurrent(key: Secret): Promise<void>;
   writeFormer(keys: readonly Secret[]): Promise<void>;
@@ -24,11 +24,12 @@ export function keyFilesIn(dataDir: string): KeyFiles {
   const current = join(dataDir, KEY_FILE);
   const former = join(dataDir, FORMER_FILE);
   return {
-    async readCurrent() {
+    async readCurrent(isNeeded = true) {
       const text = await textOf(current, KEY_FILE);
       if (text === null) return null;
       if (readMasterKey(text) !== null) return new Secret(text.trim());
-      throw new MasterKeyRefusal(`DATA_DIR/${KEY_FILE} does not hold 32 bytes in base64. Put the former file back, or set MASTER_KEY. ${WAY_OUT}`);
+      const remedy = isNeeded ? `Put the former file back, or set MASTER_KEY. ${WAY_OUT}` : "Nothing is sealed with it: delete it, or set MASTER_KEY.";
+      throw new MasterKeyRefusal(`DATA_DIR/${KEY_FILE} does not hold 32 bytes in base64. ${remedy}`);
     },
 
     async readFormer() {

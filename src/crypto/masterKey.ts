@@ -60,7 +60,7 @@ export async function loadMasterKey(options: {
   if (settings.databaseUrl !== null)
     throw new MasterKeyRefusal(`MASTER_KEY is not set. With DATABASE_URL it is required.${hasData ? ` ${WAY_OUT}` : ""}`);
   const files = keyFilesIn(settings.dataDir);
-  const found = await files.readCurrent();
+  const found = await files.readCurrent(hasData);
   if (found !== null) {
     const former = await files.readFormer();
     const fromFile = former.keys.map((secret): MasterKey => ({ secret, source: FORMER_FILE }));

@@ -79,7 +79,7 @@ function subProblem(sub: string): string | null {
 
 /** No grammar of addresses: only mail proves one. */
 export function emailProblem(email: string): string | null {
-  const sound = /^[^\s@\p{Cc}\p{Cf}]+@[^\s@\p{Cc}\p{Cf}]+$/u.test(email) && email.length <= EMAIL_CHARACTERS_MAX;
+  const sound = /^[^\s@\p{Cc}\p{Cf}\p{Cs}]+@[^\s@\p{Cc}\p{Cf}\p{Cs}]+$/u.test(email) && email.length <= EMAIL_CHARACTERS_MAX;
   return sound ? null : "This is not an e-mail address.";
 }
 

@@ -11,6 +11,9 @@ export const TRIES_PER_EMAIL: Limit = { triesMax: 10, windowS: 900 };
 /** An office behind one address has more than one tired person. */
 export const TRIES_PER_ADDRESS: Limit = { triesMax: 100, windowS: 900 };
 
+/** At an external issuer nothing is guessed here, and a whole company may come in through one address in the morning. */
+export const EXTERNAL_TRIES_PER_ADDRESS: Limit = { triesMax: 1_000, windowS: 900 };
+
 export interface SignInLimits {
   /** Counts a try before the password is looked at. Throws rate_limited. */
   count(email: string, address: string | undefined): Promise<void>;

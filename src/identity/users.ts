@@ -104,9 +104,11 @@ export function createUsers(deps: { db: Database; clock: Clock; issuer?: string 
     await tx.$executeRaw`SELECT pg_advisory_xact_lock(72707401)`;
   }
 
+  /** One of before an external issuer cannot sign in: nobody depends on them, and they are in nobody's way. */
+  const isOurAdmin = (row: Pick<UserRow, "role" | "issuer">): boolean => row.role === "admin" && row.issuer === issuer;
+
   async function requireOtherAdmin(tx: Tx, sub: string): Promise<void> {
     await lockAdmins(tx);
-    // One who cannot sign in is of no help.
     const others = await tx.user.count({ where: { role: "admin", issuer, NOT: { sub } } });
     if (others === 0) throw new OutbandError("forbidden", { reason: "last_admin", message: "This is the last administrator. Make another one first." });
   }
@@ -187,7 +189,7 @@ export function createUsers(deps: { db: Database; clock: Clock; issuer?: string 
         const before = await tx.user.findUnique({ where: { sub }, select: USER_COLUMNS });
         if (before === null) throw new OutbandError("not_found");
         if (before.issuer !== BUILT_IN) requireOwn(change);
-        if (before.role === "admin" && change.role !== undefined && change.role !== "admin") await requireOtherAdmin(tx, sub);
+        if (isOurAdmin(before) && change.role !== undefined && change.role !== "admin") await requireOtherAdmin(tx, sub);
         const email = change.email?.trim();
         const data = {
           ...(email === undefined ? {} : { email, emailKey: emailKey(email) }),
@@ -203,9 +205,9 @@ export function createUsers(deps: { db: Database; clock: Clock; issuer?: string 
 
     remove: async (sub, actor = SYSTEM) => {
       await db.transaction(async (tx) => {
-        const row = await tx.user.findUnique({ where: { sub }, select: { role: true } });
+        const row = await tx.user.findUnique({ where: { sub }, select: { role: true, issuer: true } });
         if (row === null) throw new OutbandError("not_found");
-        if (row.role === "admin") await requireOtherAdmin(tx, sub);
+        if (isOurAdmin(row)) await requireOtherAdmin(tx, sub);
         await endEverything(tx, sub);
         await tx.oneTimeLink.deleteMany({ where: { sub } });
         await tx.user.deleteMany({ where: { sub } });

@@ -89,7 +89,9 @@ test("a key file with a newline or a byte order mark is the same key; one with a
   }
   for (const text of ["", "CANARY-not-a-key", key.slice(0, 20)]) {
     writeFileSync(file(), text, { mode: 0o600 });
-    await refused(load(settingsOf(), false), /does not hold 32 bytes/, key, "CANARY-not");
+    await refused(load(settingsOf(), true), /does not hold 32 bytes.*outband keys abandon/, key, "CANARY-not");
+    // After `keys abandon` it must not be named as the way out once more.
+    await refused(load(settingsOf(), false), /does not hold 32 bytes.*Nothing is sealed with it: delete it/, key, "CANARY-not");
     assert.equal(readFileSync(file(), "utf8"), text);
   }
 });

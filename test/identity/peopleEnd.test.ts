@@ -191,6 +191,20 @@ for (const kind of KINDS) {
       assert.deepEqual(await accountsOf(person), []);
     });
 
+    test("a token that an app renews in the moment of the act is refused as well", async () => {
+      const person = await outband.person("renew");
+      for (let round = 0; round < 5; round++) {
+        const { refresh: renewal } = await tokensFor(outband.url, await person.signIn(), client);
+        const [renewed] = await Promise.all([refresh(outband.url, client, renewal), disable(person)]);
+        if (renewed.status === 200) {
+          assert.equal((await mcp(outband.url, String(renewed.body["access_token"]), "tools/list", {})).status, 401);
+          assert.equal((await refresh(outband.url, client, String(renewed.body["refresh_token"]))).status, 400);
+        }
+        await outband.api("PATCH", pathOf(person), { role: "user" });
+        assert.equal((await refresh(outband.url, client, String(renewed.body["refresh_token"] ?? renewal))).status, 400, "nor later");
+      }
+    });
+
     test("a credential that a server puts in while the person is deleted is not left behind", async () => {
       const person = await outband.person("put");
       const held = outband.provider.hold(/userinfo|profile/);

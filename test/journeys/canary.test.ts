@@ -227,6 +227,20 @@ for (const kind of KINDS) {
       assert.equal((await callTool(outband.url, minted.body.token, "list_my_connections")).status, 401);
     });
 
+    test("journey: links that an app verifies: the right answer, a wrong code, another person, no answer", async () => {
+      const made = await outband.api("POST", "/api-keys", { name: "app", scopes: ["execute"], return_to_origins: ["https://app.example"] });
+      const grantTo = async (identifier: string) => {
+        const link = await outband.api("POST", "/authorization-links", { connection_name: "gmail", identifier, verification: "app", return_to: "https://app.example/back" }, made.body.key);
+        const back = new URL((await connect(link.body.url, createBrowser(outband.url))).location ?? "");
+        const code = back.searchParams.get("verification_code") ?? "";
+        return (body: Record<string, string>) => outband.api("POST", `/authorization-links/${link.body.id}/verify`, { verification_code: code, identifier, ...body }, made.body.key);
+      };
+      const [right, other] = [await grantTo("app-person-1"), await grantTo("app-person-2")];
+      await grantTo("app-person-3");
+      assert.deepEqual([(await right({ verification_code: access })).status, (await right({})).status, (await right({})).status], [422, 200, 410]);
+      assert.equal((await other({ identifier: "app-person-1" })).status, 422);
+    });
+
     test("journey: providers that say tokens back, in every place an error has", async () => {
       const messages = /gmail\/v1\/users\/\{user\}\/messages$/;
       const call = (tool: string, args = {}) => callTool(outband.url, access, tool, args);

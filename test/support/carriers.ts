@@ -46,6 +46,7 @@ export const IN_ANSWERS: Carrier[] = [
   { kinds: ["link token"], part: "body", where: at("GET", /^\/connect\/[\w-]{43}$/), as: (value) => ["", "/key", "/refuse"].map((end) => `action="/connect/${value}${end}"`), reason: "the forms of the link's own page" },
   { kinds: ["link token"], part: "body", where: at("POST", /^\/connect\/[\w-]{43}\/key$/), as: (value) => ["/key", "/refuse"].map((end) => `action="/connect/${value}${end}"`), reason: "the same page again, after a key that was refused" },
   { kinds: ["link token"], part: "body", where: at("GET", /^\/connect\/[\w-]{43}$/), as: (value) => [`name="back" value="/connect/${value}"`], reason: "the wrong person, who has the link already: the way back after a change of sign-in" },
+  { kinds: ["verification code"], part: "location", where: at("GET", /^\/connect\/callback\//), as: inQuery("verification_code"), reason: "the way back to the app that verifies: made for this" },
   { kinds: ["set-up token", "invitation token"], part: "body", where: (exchange) => /^\/setup\//.test(exchange.path), as: (value) => [`action="/setup/${value}"`], reason: "the form of the link's own page" },
   { kinds: ["invitation token"], part: "body", where: at("POST", /^\/api\/v1\/users$/), as: (value) => [`"invitation_url":"http://localhost:PORT/setup/${value}"`], reason: "the answer that makes the invitation" },
   { kinds: ["request state"], part: "body", where: at("POST", /^\/mcp$/), as: (value) => [`"requestState":"${value}"`], reason: "given to the client to bring back" },

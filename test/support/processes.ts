@@ -18,7 +18,7 @@ import { ADMIN_KEY, type Answer, freePort, PASSWORD } from "./outband.js";
 
 const SERVER = fileURLToPath(new URL("../../dist/server.js", import.meta.url));
 const MASTER_KEY = Buffer.from("0123456789abcdef0123456789abcdef").toString("base64");
-const READY_WITHIN_MS = 40_000;
+const READY_WITHIN_MS = 90_000;
 
 export interface ServerProcess {
   pid: number;

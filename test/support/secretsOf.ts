@@ -82,6 +82,7 @@ const SOURCES: Source[] = [
   { kind: "step cookie", side: "ours", path: /./, read: (exchange) => ["outband_interaction", "outband_resume"].flatMap((name) => cookies(exchange, name)) },
   { kind: "form token", side: "ours", path: /./, read: (exchange) => inBody(exchange, /name="_csrf" value="([^"]+)"/g) },
   { kind: "link token", side: "ours", path: /./, read: (exchange) => [...members(exchange, "url"), ...headers(exchange, "location")].map((url) => /\/connect\/([\w-]{43})$/.exec(String(url))?.[1]) },
+  { kind: "verification code", side: "ours", path: CALLBACK, read: (exchange) => locationQuery(exchange, "verification_code", /./) },
   { kind: "invitation token", side: "ours", path: /\/users$/, read: (exchange) => members(exchange, "invitation_url").map((url) => String(url).split("/").at(-1)) },
   { kind: "request state", side: "ours", path: /^\/mcp$/, read: (exchange) => members(exchange, "requestState") },
   { kind: "session token", side: "ours", path: /\/session-tokens$/, read: (exchange) => members(exchange, "token") },
