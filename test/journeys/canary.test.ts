@@ -237,7 +237,7 @@ for (const kind of KINDS) {
       };
       const [right, other] = [await grantTo("app-person-1"), await grantTo("app-person-2")];
       await grantTo("app-person-3");
-      assert.deepEqual([(await right({ verification_code: access })).status, (await right({})).status, (await right({})).status], [422, 200, 410]);
+      assert.deepEqual([(await right({ verification_code: typedAs("put access token") })).status, (await right({})).status, (await right({})).status], [422, 200, 410]);
       assert.equal((await other({ identifier: "app-person-1" })).status, 422);
     });
 
