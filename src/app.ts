@@ -30,7 +30,7 @@ import { createSessions, csrfToken, currentPerson, requirePerson } from "./http/
 import { createApiKeys } from "./identity/apiKeys.js";
 import { ensureCliKey } from "./identity/cliKey.js";
 import { createExternalTokens } from "./identity/external/accessTokens.js";
-import { createExternalSignIn, requireSameIssuer } from "./identity/external/external.js";
+import { CALLBACK_PATH, createExternalSignIn, requireSameIssuer } from "./identity/external/external.js";
 import { createPeople } from "./identity/people.js";
 import { createSessionTokens } from "./identity/sessionTokens.js";
 import { createSigningKeys } from "./identity/signingKeys.js";
@@ -103,6 +103,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     // Identity.
     const cliKey = db.kind === "embedded" ? await ensureCliKey(settings.dataDir, clock) : null;
     const external = settings.oidc && createExternalSignIn({ db, egress, clock, log, publicUrl, settings: settings.oidc });
+    if (external) notes.push(`People sign in at ${external.host}. The redirect URI to register there is ${publicUrl}${CALLBACK_PATH}`);
     void external?.tryOut();
     const users = createUsers({ db, clock, ...(external && { issuer: external.issuer }) });
     const apiKeys = createApiKeys({ db, clock, adminKey: settings.adminApiKey, cliKey });

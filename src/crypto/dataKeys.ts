@@ -78,10 +78,11 @@ export function createSealer(deps: SealerDeps): Sealer {
         } catch (error) {
           if (!(error instanceof UnreadableError)) throw error;
         }
+        // Only if another instance has given the scope a new data key is there anything to be tried.
+        if ((await find(deps, scope))?.id === known.id) throw new UnreadableError();
       }
-      // Another instance may have given the scope a new data key; a blob that is no good asks the database once more, that is all.
       const key = await load(scope, false);
-      if (key === null || key.id === known?.id) throw new UnreadableError();
+      if (key === null) throw new UnreadableError();
       return openText(key.key, scope, place, blob);
     },
     forget: (scope) => {

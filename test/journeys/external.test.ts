@@ -33,6 +33,7 @@ for (const kind of KINDS) {
     test("from a page that asks for a sign-in, over the issuer, back to that page; passwords of ours are gone, API keys are not", async () => {
       const { outband, issuer, close } = await start();
       assert.equal(outband.app().setupUrl, null);
+      assert.ok(outband.app().notes.some((note) => note.endsWith(`${outband.url}/login/callback`)), outband.app().notes.join(" "));
       const browser = createBrowser(outband.url);
       const asked = await browser.get("/account?done=nothing");
       assert.equal(asked.location, `${outband.url}/login`);

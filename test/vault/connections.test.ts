@@ -56,7 +56,7 @@ for (const kind of KINDS) {
       await ask("DELETE", "/connections/secretive");
       assert.deepEqual(answers.map(({ status }) => status), [201, 409, 400, 400, 200, 400, 200, 200, 200, 204]);
       assert.ok(!JSON.stringify(answers).includes(SECRET.slice(2, 20)));
-      assert.deepEqual([answers[0]?.body.client_secret_set, "client_secret" in answers[0]?.body], [true, false]);
+      assert.deepEqual([answers[0]?.body.client_secret_set, "client_secret" in (answers[0]?.body ?? {})], [true, false]);
       assert.ok(!outband.logs.join("\n").includes(SECRET.slice(2, 20)));
     });
 
