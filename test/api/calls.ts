@@ -37,6 +37,7 @@ export const CALLS: readonly Call[] = [
   { method: "PUT", path: "/accounts/*/credential", scope: "manage", body: { credential: OAUTH }, status: 404 },
   { method: "POST", path: "/authorization-links", scope: "execute", body: { connection_name: "nowhere", identifier: IDENTIFIER, label: "l", scopes: ["a"], verification: "sign_in", state: "s" }, status: 404 },
   { method: "GET", path: "/authorization-links/*", scope: "read", status: 404 },
+  { method: "POST", path: "/authorization-links/*/verify", scope: "execute", body: { verification_code: "c", identifier: IDENTIFIER }, status: 404 },
   { method: "GET", path: "/tools", scope: "read", status: 200 },
   { method: "POST", path: "/tools/*/execute", scope: "execute", body: { identifier: IDENTIFIER, account: "l", arguments: { a: 1 }, idempotency_key: "k" }, status: 404 },
   { method: "POST", path: "/session-tokens", scope: "execute", body: { identifier: IDENTIFIER, ttl_s: 60, endpoint: "/mcp", scopes: ["mcp:read"] }, status: 422 },

@@ -113,6 +113,8 @@ for (const kind of KINDS) {
         const refused = await ask(bad);
         assert.deepEqual([refused.status, refused.body.errors?.[0]?.path], [400, "return_to"], `${bad}: ${JSON.stringify(refused.body)}`);
         assert.ok(!JSON.stringify(refused.body).includes("evil"));
+        const token = await outband.api("POST", "/session-tokens", { identifier: person.sub, ttl_s: 60, return_to: bad }, key);
+        assert.deepEqual([token.status, token.body.errors?.[0]?.path], [400, "return_to"], bad);
       }
       const another = (await outband.api("POST", "/api-keys", { name: "none", scopes: ["execute"] })).body;
       for (const by of [another.key, ADMIN_KEY]) assert.equal((await ask("https://app.example/", by)).status, 400);
