@@ -7,11 +7,11 @@ import type { KeyRing } from "../crypto/keyring.js";
 import type { Sealer } from "../crypto/seal.js";
 import type { Database } from "../db/client.js";
 import type { Identifier } from "../ids.js";
-import { createCsrfGuard } from "./csrf.js";
+import { createCsrfGuard, csrfToken } from "./csrf.js";
 import { ownPath } from "./ownPath.js";
 import { BrowserSessionStore, SESSION_LIFE_MS } from "./sessionStore.js";
 
-export { csrfToken } from "./csrf.js";
+export { csrfToken };
 
 export interface BrowserPerson {
   sub: Identifier;
@@ -148,6 +148,8 @@ export function createSessions(deps: SessionDeps): Sessions {
       req.session.sub = sub;
       req.session.signedInAtMs = deps.clock.now();
       if (wayBack !== undefined) Object.assign(req.session, { wayBack, wayBackTargets, signedInFor: wayBack });
+      // Now, not with the first page: two pages opened at once would each make one, and the form of one of them fail.
+      csrfToken(req);
       const person = await deps.loadPerson(sub);
       if (person !== null) people.set(req, person);
       await save(req);

@@ -81,6 +81,8 @@ export function createConnectPages(deps: PageDeps): Router {
         showFailure(deps, req, res, "expired", link);
         return null;
       case "denied":
+        showFailure(deps, req, res, "denied", link, { status: 410 });
+        return null;
       case "failed":
         showFailure(deps, req, res, link.reason?.startsWith("not_verified") ? "not_verified" : "already_used", link);
         return null;

@@ -9,8 +9,8 @@ export interface FailureWords {
   heading(title: string): string;
   sentence(title: string): string;
   advice: string | null;
-  /** `retry`: a fresh link for the same account. `connections`: the list. `none`: nothing this person can do here. */
-  next: "retry" | "connections" | "none";
+  /** `retry`: a fresh link for the same account. `connections`: the list. `reload`: this page again. `none`: nothing this person can do here. */
+  next: "retry" | "connections" | "reload" | "none";
   /** The link must not be shown: it may be somebody else's, or nobody's. */
   hidesLink?: true;
 }
@@ -48,6 +48,14 @@ export const FAILURES: Record<LinkFailure, FailureWords> = {
     sentence: () => "Each link works once. Nothing was changed just now.",
     advice: "Your connections page shows how things stand.",
     next: "connections",
+  },
+  under_way: {
+    status: 202,
+    tone: "calm",
+    heading: (title) => `${title} is still being connected`,
+    sentence: (title) => `${title} takes its time to answer, and your permission is not lost.`,
+    advice: "Look again in a moment.",
+    next: "reload",
   },
   wrong_person: {
     status: 403,

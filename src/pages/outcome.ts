@@ -15,7 +15,7 @@ type OutcomeDeps = Pick<PageDeps, "render" | "session">;
 
 export function showOutcome(deps: OutcomeDeps, req: Request, res: Response, outcome: LinkOutcome): void {
   if (outcome.kind === "failed") {
-    showFailure(deps, req, res, outcome.failure, outcome.link, outcome.missing);
+    showFailure(deps, req, res, outcome.failure, outcome.link, { missing: outcome.missing });
     return;
   }
   const { link } = outcome;
@@ -46,7 +46,7 @@ export function showOutcome(deps: OutcomeDeps, req: Request, res: Response, outc
   });
 }
 
-export function showFailure(deps: OutcomeDeps, req: Request, res: Response, failure: LinkFailure, link: LinkView | null, missing: { title: string }[] = []): void {
+export function showFailure(deps: OutcomeDeps, req: Request, res: Response, failure: LinkFailure, link: LinkView | null, more: { missing?: { title: string }[]; status?: number } = {}): void {
   const words = FAILURES[failure];
   const person = deps.session.person(req);
   const app = link?.verification === "app";
@@ -60,15 +60,15 @@ export function showFailure(deps: OutcomeDeps, req: Request, res: Response, fail
     {
       title: words.heading(title),
       bare: true,
-      words: { heading: words.heading(title), sentence: words.sentence(title), advice: app && words.next !== "none" ? APP_ADVICE : words.advice, tone: words.tone },
-      missing: missing.map((scope) => scope.title),
+      words: { heading: words.heading(title), sentence: words.sentence(title), advice: app && words.next !== "none" && words.next !== "reload" ? APP_ADVICE : words.advice, tone: words.tone },
+      missing: (more.missing ?? []).map((scope) => scope.title),
       link: own,
       asker: own ? askerOf(own) : null,
       // Without a link of their own there is nothing to repeat; who came from an app starts again from there.
-      next: app ? "none" : words.next === "retry" && !own ? "connections" : words.next,
+      next: app && words.next !== "reload" ? "none" : words.next === "retry" && !own ? "connections" : words.next,
       back: shownBack(back),
     },
-    { status: words.status },
+    { status: more.status ?? words.status },
   );
 }
 

@@ -77,6 +77,8 @@ export type LinkFailure =
   | "scope_missing"
   | "expired"
   | "already_used"
+  /** A doubled callback whose first is still at it. */
+  | "under_way"
   | "wrong_person"
   | "wrong_browser"
   | "unknown_state"

@@ -72,6 +72,17 @@ eachDatabase("browser sessions", (open) => {
     }
   });
 
+  test("the form token is there from the sign-in on: two first pages opened at once do not each make one", async () => {
+    const browser = await site.signedIn(ann);
+    const dataOf = async (): Promise<Uint8Array> => {
+      return (await db.prisma.browserSession.findUniqueOrThrow({ where: { idHash: hashToken(sidOf(browser.cookie("outband_session"))) } })).data;
+    };
+    const before = await dataOf();
+    const page = await browser.get("/account");
+    assert.match(hiddenFields(page.text)._csrf ?? "", /^[0-9a-f]{64}$/);
+    assert.deepEqual(await dataOf(), before);
+  });
+
   test("after sign-in the person is back where they wanted to go, once", async () => {
     const browser = site.browser();
     assert.equal((await browser.get("/connections?tab=2")).location, `${site.origin}/login`);

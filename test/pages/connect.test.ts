@@ -166,7 +166,7 @@ test("the person can say no, and reads a calm page that names who asked", async 
 });
 
 test("expired, used and refused links have their own page with what to do, and no button that starts them", async () => {
-  for (const [status, heading] of [["expired", "This link has run out"], ["completed", "This link was already used"], ["denied", "This link was already used"], ["failed", "This link was already used"]] as const) {
+  for (const [status, heading] of [["expired", "This link has run out"], ["completed", "This link was already used"], ["denied", "You said no to"], ["failed", "This link was already used"]] as const) {
     site.links.set(TOKEN, { ...linkOf(TOKEN), status });
     for (const form of [undefined, {}]) {
       const answer = await site.visit(`/connect/${TOKEN}`, { as: "ann", ...(form ? { form } : {}) });

@@ -10,7 +10,10 @@ const MINUTE_MS = 60_000;
 for (const kind of KINDS) {
   describe(`links (${kind})`, () => {
     let outband: Outband;
-    const clock = movableClock();
+    /** Deadlines that begin from now on end after this at the latest. */
+    let patienceMs = Number.POSITIVE_INFINITY;
+    const movable = movableClock();
+    const clock = { ...movable, deadline: (ms: number) => movable.deadline(Math.min(ms, patienceMs)) };
 
     before(async () => {
       outband = await startOutband({ kind, clock });
@@ -155,6 +158,24 @@ for (const kind of KINDS) {
       const began = performance.now();
       assert.equal((await outband.api("GET", `/authorization-links/${link.id}?wait_s=1`)).body.status, "open");
       assert.ok(performance.now() - began >= 950);
+    });
+
+    test("a doubled callback whose first still waits for the provider is told so, and the same address shows the outcome later", async () => {
+      const { person, link } = await linkFor("patient");
+      const callback = await consent(link.url, await person.signIn(person.browser));
+      const held = outband.provider.hold("POST /google/token");
+      const first = person.browser.get(callback);
+      await held.arrived;
+      patienceMs = 300;
+      const second = await person.browser.get(callback).finally(() => {
+        patienceMs = Number.POSITIVE_INFINITY;
+      });
+      assert.equal(second.status, 202, second.text);
+      assert.match(second.text, /still being connected/);
+      assert.match(second.text, /<a class="button primary" href="">Look again<\/a>/);
+      held.release();
+      assert.equal((await first).status, 200);
+      assert.equal((await person.browser.get(callback)).status, 200);
     });
 
     test("told to stop while somebody waits, the program answers at once", async () => {
