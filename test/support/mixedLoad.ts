@@ -77,7 +77,10 @@ function createWorker(cluster: Cluster, member: Member, random: Random, counts: 
   const problems: string[] = [];
   let open: Open | null = null;
   let turn = 0;
-  const word = (): string => `w${(turn += 1)}-${random.int(1_000_000)}`;
+  const word = (): string => {
+    turn += 1;
+    return `w${turn}-${random.int(1_000_000)}`;
+  };
   const api = (method: string, path: string, body?: unknown): Promise<Answer> => cluster.api(method, path, body, { signal: AbortSignal.timeout(REQUEST_MS) });
   const acknowledged = (act: string): void => {
     counts[act] = (counts[act] ?? 0) + 1;
