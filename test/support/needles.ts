@@ -7,7 +7,7 @@ export interface Secret {
 
 /** A secret cut short is still half a secret; shorter pieces than this are found by chance. */
 const PIECE_CHARS = 20;
-const NEEDLE_CHARS_MIN = 12;
+export const NEEDLE_CHARS_MIN = 12;
 
 /** What may stand for the value in a text: whole and in part, escaped, in base64 (at any offset) and in hex. */
 export function needlesOf(value: string): string[] {

@@ -21,6 +21,7 @@ const PROCESS = fileURLToPath(new URL("./rotationProcess.ts", import.meta.url));
 const ROWS_AT_ONCE = 500;
 /** For rotations that were through before they could be killed: on a busy machine the parent comes late. */
 const SPARE_KEYS = 10;
+const READY_MAX = 6;
 
 export interface LoadOptions {
   connections: number;
@@ -65,11 +66,21 @@ export async function rotateUnderLoad(options: LoadOptions): Promise<LoadOutcome
   const watch = new pg.Client({ connectionString: databaseUrl });
   await watch.connect();
   const children = new Set<ChildProcess>();
-  const start: Stage["start"] = async (role, order) => {
-    const child = fork(PROCESS, [role, JSON.stringify(order)], { execArgv: ["--import", import.meta.resolve("tsx")], stdio: ["ignore", "ignore", "inherit", "ipc"] });
+  const born = (): Promise<ChildProcess> => {
+    const child = fork(PROCESS, { execArgv: ["--import", import.meta.resolve("tsx")], stdio: ["ignore", "ignore", "inherit", "ipc"] });
     children.add(child);
     child.once("exit", () => children.delete(child));
-    await message(child, "begun");
+    return message(child, "ready").then(() => child);
+  };
+  // Started ahead, so that a kill costs no start: the reader, the killed ones, and the two that end each rotation.
+  let toBeBorn = 1 + options.kills + 2 * Math.ceil(options.kills / options.killsEach);
+  const ready: Promise<ChildProcess>[] = [];
+  const start: Stage["start"] = async (role, order) => {
+    for (; toBeBorn > 0 && ready.length < READY_MAX; toBeBorn -= 1) ready.push(born());
+    const child = await (ready.shift() ?? born());
+    const begun = message(child, "begun");
+    child.send({ role, order });
+    await begun;
     return child;
   };
   try {
@@ -148,16 +159,12 @@ async function fill(db: Database, databaseUrl: string, firstKey: string, { conne
   const sealer = createSealer({ ring, db, clock: systemClock });
   const box = createCredentialBox(sealer);
   const ids = Array.from({ length: connections }, (_, n) => `conn_load${n}`);
-  const connectionRows = await Promise.all(
-    ids.map(async (id, n) => ({
-      id,
-      name: `load${n}`,
-      connector: "gmail",
-      title: `Load ${n}`,
-      clientId: "client",
-      clientSecretSealed: await sealer.seal(id, { table: "connection", row: id, field: "client_secret", generation: 1 }, `client secret of ${id}`),
-    })),
-  );
+  // One after the other: each makes a data key, and hundreds at once would wait too long for a connection to the database.
+  const connectionRows = [];
+  for (const [n, id] of ids.entries()) {
+    const clientSecretSealed = await sealer.seal(id, { table: "connection", row: id, field: "client_secret", generation: 1 }, `client secret of ${id}`);
+    connectionRows.push({ id, name: `load${n}`, connector: "gmail", title: `Load ${n}`, clientId: "client", clientSecretSealed });
+  }
   await db.prisma.connection.createMany({ data: connectionRows });
   for (let from = 0; from < accounts; from += ROWS_AT_ONCE) {
     const some = Array.from({ length: Math.min(ROWS_AT_ONCE, accounts - from) }, (_, n) => from + n);

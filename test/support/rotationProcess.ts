@@ -1,5 +1,6 @@
-// One process of the rotation under load, told what it is by its first argument: `rotate` re-wraps and ends, `read` opens
-// credentials until it is told to stop. It speaks with its parent over IPC.
+// One process of the rotation under load, which waits until its parent tells it over IPC what it is: `rotate` re-wraps and
+// ends, `read` opens credentials until it is told to stop.
+import { fileURLToPath } from "node:url";
 import { systemClock } from "../../src/clock.js";
 import { createSealer } from "../../src/crypto/dataKeys.js";
 import { createKeyRing } from "../../src/crypto/keyring.js";
@@ -104,7 +105,7 @@ function open(order: ProcessOrder, poolMax: number): Promise<Database> {
 }
 
 // Only as a process of its own: the parent imports the types and texts.
-if (process.send && process.argv[2] !== undefined) {
-  const order = JSON.parse(process.argv[3] ?? "") as ProcessOrder;
-  await (process.argv[2] === "rotate" ? rotate(order) : read(order));
+if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
+  process.once("message", ({ role, order }: { role: "rotate" | "read"; order: ProcessOrder }) => void (role === "rotate" ? rotate(order) : read(order)));
+  process.send({ kind: "ready" });
 }
