@@ -107,5 +107,7 @@ function open(order: ProcessOrder, poolMax: number): Promise<Database> {
 // Only as a process of its own: the parent imports the types and texts.
 if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
   process.once("message", ({ role, order }: { role: "rotate" | "read"; order: ProcessOrder }) => void (role === "rotate" ? rotate(order) : read(order)));
+  // No process stays behind when its parent is gone.
+  process.once("disconnect", () => process.exit());
   process.send({ kind: "ready" });
 }
