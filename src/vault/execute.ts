@@ -45,11 +45,14 @@ export function createExecute(deps: ExecuteDeps) {
     const held = claim?.kind === "running" && onceKey ? await deps.onceOnly.waitFor(onceKey, argumentsDigest, clock.deadline(CALL_MS)) : claim;
     if (claim && held?.kind !== "yours") return run.recorded(held, account);
 
-    if (!usable(account, offer.tool)) {
-      await run.giveBack(held);
+    const mine = held?.kind === "yours" ? held : null;
+    try {
+      if (usable(account, offer.tool)) return await run.execute(account, offer.tool, parsed.data, mine);
+      await run.giveBack(mine);
       return needsAccount(rows.connection, account.label, account, offer.tool);
+    } finally {
+      if (mine) await deps.onceOnly.letGo(mine.executionId);
     }
-    return run.execute(account, offer.tool, parsed.data, held?.kind === "yours" ? held : null);
   };
 
   async function accountsOf(identifier: Identifier, connectionName: string): Promise<{ connection: ConnectionRow; accounts: AccountRow[] }> {

@@ -97,7 +97,7 @@ export class ToolRun {
       return this.failed(told.outcome, told.reason, told.text, account, thrown.retryAfterS);
     }
     if (this.call.signal.aborted) {
-      // The caller left. Whether a write went out is not known here, so its key stays claimed until it runs out.
+      // The caller left. Whether a write went out is not known here: under its key that is what the next one is told.
       return this.failed("cancelled", "client_left", "The call was given up.", account);
     }
     throw thrown;

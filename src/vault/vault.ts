@@ -97,6 +97,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
   const onceOnly = createOnceOnly({
     db,
     clock,
+    log,
     sealer,
     scopeOf: async (accountId) => (await db.prisma.connectedAccount.findUniqueOrThrow({ where: { id: accountId }, select: { connectionId: true } })).connectionId,
   });
