@@ -19,6 +19,8 @@ export interface RoundOptions {
   /** From the first acknowledged acts of a round to the kill. */
   killAfterMs: [least: number, most: number];
   prefix: string;
+  /** No new round after this. */
+  withinMs?: number;
   told?: (line: string) => void;
 }
 
@@ -55,12 +57,13 @@ async function rounds(cluster: Cluster, options: RoundOptions, fault: () => Prom
   const load: MixedLoad = await startMixedLoad(cluster, { workers: 4, seed: options.seed, prefix: options.prefix });
   const outcome: Rounds = { rounds: 0, problems: [], acknowledged: 0, counts: {}, readyMs: [] };
   const [least, most] = options.killAfterMs;
-  for (let round = 1; round <= options.rounds; round += 1) {
+  const until = Date.now() + (options.withinMs ?? Number.POSITIVE_INFINITY);
+  for (let round = 1; round <= options.rounds && Date.now() < until; round += 1) {
     const stop = new AbortController();
     const before = load.acknowledged();
     const running = load.run(stop.signal);
     // A slow machine gets its time: a death before the first acknowledgement proves little.
-    for (const until = Date.now() + 20_000; load.acknowledged() < before + ACTS_BEFORE && Date.now() < until; ) await delay(10);
+    for (const patience = Date.now() + 20_000; load.acknowledged() < before + ACTS_BEFORE && Date.now() < patience; ) await delay(10);
     await delay(least + random.int(most - least));
     const fixed = fault();
     stop.abort();

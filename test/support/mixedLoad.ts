@@ -91,7 +91,7 @@ function createWorker(cluster: Cluster, member: Member, random: Random, counts: 
     open = what;
     const answer = await api(method, path, body).catch(() => null);
     if (!answer || answer.status >= 500) {
-      if (answer && answer.status !== 503 && answer.status !== 502) problems.push(`${what.act}: ${answer.status} ${JSON.stringify(answer.body)}`);
+      if (answer && answer.status !== 503 && answer.status !== 502) problems.push(`${what.act}: ${cluster.told(answer)}`);
       return null;
     }
     open = null;
@@ -105,7 +105,7 @@ function createWorker(cluster: Cluster, member: Member, random: Random, counts: 
     const credential = { type: "oauth", access_token: issued.access, refresh_token: refresh, scopes: issued.scopes, expires_at: new Date(Date.now() + 3_600_000).toISOString() };
     const answer = await act({ act: "put", label, refresh }, "POST", "/accounts", { connection_name: "gmail", identifier: member.sub, label, credential });
     if (!answer) return false;
-    if (answer.status > 201) problems.push(`put: ${answer.status} ${JSON.stringify(answer.body)}`);
+    if (answer.status > 201) problems.push(`put: ${cluster.told(answer)}`);
     else {
       accounts.push({ id: answer.body.id, label, status: "ACTIVE", uncertain: false, refresh });
       acknowledged("put");
@@ -120,21 +120,21 @@ function createWorker(cluster: Cluster, member: Member, random: Random, counts: 
       const answer = await act({ act: "rename", held, label }, "PATCH", `/accounts/${held.id}`, { label });
       if (!answer) return false;
       if (answer.status === 200) held.label = label;
-      else problems.push(`rename: ${answer.status} ${JSON.stringify(answer.body)}`);
+      else problems.push(`rename: ${cluster.told(answer)}`);
       acknowledged("rename");
       return true;
     }
     if (which < 7) {
       const answer = await act({ act: "refresh", held }, "POST", `/accounts/${held.id}/refresh`);
       if (!answer) return false;
-      if (answer.status !== 200 || answer.body.status !== "ACTIVE") problems.push(`refresh: ${answer.status} ${JSON.stringify(answer.body)}`);
+      if (answer.status !== 200 || answer.body.status !== "ACTIVE") problems.push(`refresh: ${cluster.told(answer)}`);
       acknowledged("refresh");
       return true;
     }
     if (which < 8) {
       const answer = await act({ act: "disconnect", held }, "DELETE", `/accounts/${held.id}`);
       if (!answer) return false;
-      if (answer.status !== 200) problems.push(`disconnect: ${answer.status} ${JSON.stringify(answer.body)}`);
+      if (answer.status !== 200) problems.push(`disconnect: ${cluster.told(answer)}`);
       revoked(held);
       acknowledged("disconnect");
       return true;
@@ -145,7 +145,7 @@ function createWorker(cluster: Cluster, member: Member, random: Random, counts: 
     const entry: Sent = { key, label: held.label, accountId: held.id, id: null };
     sent.push(entry);
     if (!answer) return false;
-    if (answer.status !== 200) problems.push(`send: ${answer.status} ${JSON.stringify(answer.body)}`);
+    if (answer.status !== 200) problems.push(`send: ${cluster.told(answer)}`);
     entry.id = answer.body.data?.id ?? JSON.stringify(answer.body.data);
     acknowledged("send");
     return true;
@@ -172,7 +172,7 @@ function createWorker(cluster: Cluster, member: Member, random: Random, counts: 
       const answer = await act({ act: "other" }, "POST", "/authorization-links", { connection_name: "gmail", identifier: member.sub, label: word() });
       if (!answer) return false;
       if (answer.status === 201) links.push(answer.body.id);
-      else problems.push(`link: ${answer.status} ${JSON.stringify(answer.body)}`);
+      else problems.push(`link: ${cluster.told(answer)}`);
       acknowledged("link");
       return true;
     }
@@ -181,7 +181,7 @@ function createWorker(cluster: Cluster, member: Member, random: Random, counts: 
       const answer = await act({ act: "other" }, "POST", "/users", { sub, email: `${sub}@people.example`, role: "user" });
       if (!answer) return false;
       if (answer.status === 201) people.push(sub);
-      else problems.push(`user: ${answer.status} ${JSON.stringify(answer.body)}`);
+      else problems.push(`user: ${cluster.told(answer)}`);
       acknowledged("user");
       return true;
     }
@@ -192,7 +192,7 @@ function createWorker(cluster: Cluster, member: Member, random: Random, counts: 
     const rows: Record<string, unknown>[] = [];
     for (let cursor = ""; ; ) {
       const answer = await api("GET", `${path}${path.includes("?") ? "&" : "?"}limit=200${cursor}`);
-      if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+      if (answer.status !== 200) throw new Error(`${path}: ${cluster.told(answer)}`);
       rows.push(...answer.body.data);
       if (answer.body.next_cursor === null) return rows;
       cursor = `&cursor=${encodeURIComponent(answer.body.next_cursor)}`;
@@ -228,7 +228,7 @@ function createWorker(cluster: Cluster, member: Member, random: Random, counts: 
       // The last refresh token was stored, or else the provider would see its elder a second time and end the family.
       for (const held of accounts.filter((one) => !one.uncertain)) {
         const answer = await api("POST", `/accounts/${held.id}/refresh`);
-        if (answer.status !== 200 || answer.body.status !== "ACTIVE") problems.push(`the grant of ${held.label} does not refresh: ${answer.status} ${JSON.stringify(answer.body)}`);
+        if (answer.status !== 200 || answer.body.status !== "ACTIVE") problems.push(`the grant of ${held.label} does not refresh: ${cluster.told(answer)}`);
       }
       for (const entry of sent.splice(0)) if (entry.id !== null) await sameAgain(entry);
       for (const id of links.splice(0)) if ((await api("GET", `/authorization-links/${id}`)).status !== 200) problems.push(`link ${id} is gone`);
@@ -276,6 +276,6 @@ function createWorker(cluster: Cluster, member: Member, random: Random, counts: 
     if (label === undefined) return;
     const answer = await api("POST", "/tools/gmail_send_message/execute", sendBody(entry.key, label));
     const id = answer.body?.data?.id ?? JSON.stringify(answer.body?.data);
-    if (answer.status !== 200 || id !== entry.id) problems.push(`the result under ${entry.key} was acknowledged as ${entry.id}, now: ${answer.status} ${JSON.stringify(answer.body)}`);
+    if (answer.status !== 200 || id !== entry.id) problems.push(`the result under ${entry.key} was acknowledged as ${entry.id}, now: ${cluster.told(answer)}`);
   }
 }

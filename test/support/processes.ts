@@ -98,6 +98,7 @@ export interface Member {
 }
 
 export interface Cluster {
+  kind: "embedded" | "postgresql";
   /** PUBLIC_URL: every request goes to the next running instance. */
   url: string;
   /** PUBLIC_URL as the instance of this number serves it. */
@@ -111,6 +112,8 @@ export interface Cluster {
   /** Gives back how long it took to be ready. */
   start(instance: number): Promise<number>;
   api(method: string, path: string, body?: unknown, options?: ApiOptions): Promise<Answer>;
+  /** Status and body, and what the instances logged about the request: for the message of a failure. */
+  told(answer: Answer): string;
   person(name: string): Promise<Member>;
   close(): Promise<void>;
 }
@@ -181,6 +184,12 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
     return { status: answer.status, headers: answer.headers, body: text === "" ? null : JSON.parse(text) };
   }
 
+  function told({ status, body }: Answer): string {
+    const requestId: unknown = body?.request_id;
+    const lines = typeof requestId === "string" ? servers.flatMap((one) => one.output().split("\n").filter((line) => line.includes(requestId))) : [];
+    return [`${status} ${JSON.stringify(body)}`, ...lines].join("\n    ");
+  }
+
   async function person(name: string): Promise<Member> {
     const email = `${name}@people.example`;
     const user = await api("POST", "/users", { sub: `person-${name}`, email, password: PASSWORD, name });
@@ -227,6 +236,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
   closing.add(close);
 
   return {
+    kind: options.kind,
     url: front.url,
     at: front.at,
     on: (instance, url) => front.at(instance) + url.slice(new URL(url).origin.length),
@@ -236,6 +246,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
     kill: (instance) => server(instance).kill(),
     start,
     api,
+    told,
     person,
     close,
   };
