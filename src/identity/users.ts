@@ -8,7 +8,7 @@ import { isUniqueViolation } from "../db/errors.js";
 import { cursorOf, readCursor } from "../db/timeCursor.js";
 import { OutbandError } from "../errors.js";
 import { newId, type Identifier } from "../ids.js";
-import { endEverything } from "./ending.js";
+import { endEverything, endSessions } from "./ending.js";
 import { recordIssuer } from "./external/record.js";
 import { createOneTimeLinks } from "./oneTimeLinks.js";
 import { createPasswords } from "./passwords.js";
@@ -179,6 +179,10 @@ export function createUsers(deps: { db: Database; clock: Clock; issuer?: string 
       const passwordHash = await passwords.hash(secret(password));
       await db.transaction(async (tx) => {
         await orMissing(tx.user.update({ where: { sub }, data: { passwordHash }, select: { sub: true } }));
+        // With the change, not after it: a crash in between would leave whoever the old password let in. An administrator's
+        // change ends what apps were let in to as well.
+        const isOwn = actor.kind === "browser" && actor.sub === sub;
+        await (isOwn ? endSessions : endEverything)(tx, sub);
         await recordAudit(tx, personAct("person.password_changed", actor, sub));
       });
     },

@@ -5,6 +5,7 @@ import { hashToken } from "../../src/crypto/tokens.js";
 import type { Database } from "../../src/db/client.js";
 import { OutbandError } from "../../src/errors.js";
 import { addressKey } from "../../src/http/limiter.js";
+import { asIdentifier } from "../../src/ids.js";
 import { TRIES_PER_ADDRESS, TRIES_PER_EMAIL } from "../../src/identity/signInLimits.js";
 import { createUsers, type Users } from "../../src/identity/users.js";
 import { eachDatabase } from "../support/database.js";
@@ -86,6 +87,23 @@ eachDatabase("people", (open) => {
     assert.equal(await users.verifyPassword(ann.email, PASSWORD), null);
     assert.equal(await db.prisma.browserSession.count(), 0);
     assert.equal(await db.prisma.oAuthRecord.count(), 0);
+  });
+
+  test("a new password ends the sessions of the old one with the act; set by somebody else, what apps were let in to as well", async () => {
+    const ann = await users.create({ email: "ann@people.test", password: PASSWORD, role: "user" });
+    const held = async () => [await db.prisma.browserSession.count(), await db.prisma.oAuthRecord.count()];
+    const hold = async () => {
+      await db.prisma.browserSession.create({ data: { idHash: "theirs", sub: ann.sub, data: new Uint8Array(1), expiresAt: new Date(clock.now() + 60_000) } });
+      await db.prisma.oAuthRecord.createMany({ data: [{ type: "Grant", idHash: "theirs", sub: ann.sub, payload: new Uint8Array(1) }], skipDuplicates: true });
+    };
+    await hold();
+    await assert.rejects(users.setPassword(ann.sub, "short"), isCode("invalid_request"));
+    assert.deepEqual(await held(), [1, 1], "a refused one ends nothing");
+    await users.setPassword(ann.sub, "another fine password", { kind: "browser", sub: asIdentifier(ann.sub), role: "user" });
+    assert.deepEqual(await held(), [0, 1]);
+    await hold();
+    await users.setPassword(ann.sub, "a third fine password", { kind: "browser", sub: asIdentifier("root"), role: "admin" });
+    assert.deepEqual(await held(), [0, 0]);
   });
 
   test("the last administrator can be neither lowered nor removed, also by two at once", async () => {
