@@ -10,7 +10,7 @@ export type LinkId = Branded<"lnk">;
 /** The `sub` of a person; compared byte for byte, never folded. */
 export type Identifier = Branded<"identifier">;
 
-export type IdPrefix = "conn" | "ca" | "lnk" | "evt" | "exe" | "whk" | "usr" | "key" | "dk" | "elc" | "req";
+export type IdPrefix = "conn" | "ca" | "lnk" | "evt" | "exe" | "whk" | "usr" | "key" | "dk" | "elc" | "req" | "fw";
 
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZabcdefghjkmnpqrstvwxyz";
 /** 54^22 is over 126 bits. */

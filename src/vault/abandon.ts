@@ -41,6 +41,7 @@ export async function abandonKeys({ db, clock }: { db: Database; clock: Clock })
     for (const account of waiting) {
       await transition(tx, { account, act: "try_failed", reason: "awaiting_user", audit: { category: "authorization", action: "account.try_failed", actor: SYSTEM, outcome: "key_lost" } });
     }
+    const { count: farewells } = await tx.farewell.deleteMany();
     // The rows stay: a write that was done is not done again, its answer alone is lost.
     await tx.toolExecution.updateMany({ data: { resultSealed: null } });
     // People and clients sign in again; signing keys are made anew.
@@ -48,7 +49,7 @@ export async function abandonKeys({ db, clock }: { db: Database; clock: Clock })
     await tx.oAuthRecord.deleteMany();
     await tx.signingKey.deleteMany();
     await tx.dataKey.deleteMany();
-    await recordAudit(tx, { category: "administration", action: "keys.abandoned", actor: SYSTEM, outcome: "ok", detail: { accounts: held.length, connections } });
+    await recordAudit(tx, { category: "administration", action: "keys.abandoned", actor: SYSTEM, outcome: "ok", detail: { accounts: held.length, connections, farewells } });
     await tx.installation.deleteMany({ where: { name: "key_check" } });
   });
   return { accounts: held.length, connections };

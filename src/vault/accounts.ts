@@ -2,7 +2,6 @@
 // disconnect that waits for a provider before it is true, or that what was granted before it undoes; a grant purged that
 // came while the old one was given back.
 import { recordAudit } from "../audit/audit.js";
-import type { Secret } from "../crypto/secret.js";
 import { isMissing, isUniqueViolation } from "../db/errors.js";
 import type { Prisma } from "../db/generated/client.js";
 import { cursorOf, readCursor } from "../db/timeCursor.js";
@@ -15,6 +14,7 @@ import type { AccountsDoor } from "./front.js";
 import { checkLabel } from "./link.js";
 import { createPut, type PutDeps } from "./put.js";
 import type { Refresher } from "./refresh.js";
+import type { Farewell, Tokens } from "./farewell.js";
 import type { Revoker } from "./revoke.js";
 import { type AccountRow, accountView, readinessOf } from "./store.js";
 import { type AppCheck, endLinks } from "./verification.js";
@@ -110,10 +110,11 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
       for (let conflict = 0; conflict < CONFLICTS_AT_MOST; conflict += 1) {
         const row = await need(id);
         const tokens = await tokensOf(row);
-        const done = await disconnectOnce(actor, row);
+        const farewell = await deps.revoker.prepare(row, tokens, row.externalId);
+        const done = await disconnectOnce(actor, row, farewell);
         if (!done) continue;
         const { now, ended } = done;
-        await deps.revoker.revoke(actor, now, tokens, row.externalId);
+        await deps.revoker.giveBack(actor, now, farewell, tokens);
         for (const link of ended) await deps.appCheck.giveBack(link.id);
         if (options.purge && !(await purge(actor, now))) continue;
         return accountView(now);
@@ -152,7 +153,7 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
   }
 
   /** What is to be given back at the provider; a credential that does not open cannot be. */
-  async function tokensOf(row: AccountRow): Promise<{ access: Secret | null; refresh: Secret | null }> {
+  async function tokensOf(row: AccountRow): Promise<Tokens> {
     const access = await deps.box.openAccess(row).catch(() => null);
     const refresh = await deps.box.openRefresh(row).catch(() => null);
     return { access: access?.kind === "oauth" ? access.token : null, refresh };
@@ -162,7 +163,7 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
    * Null: the account changed in between. An account that is REVOKED already stays as it is. What somebody granted before,
    * a callback in flight or a grant that waits for its app, does not come after it.
    */
-  async function disconnectOnce(actor: Principal, row: AccountRow): Promise<{ now: AccountRow; ended: { id: string }[] } | null> {
+  async function disconnectOnce(actor: Principal, row: AccountRow, farewell: Farewell | null): Promise<{ now: AccountRow; ended: { id: string }[] } | null> {
     const reason: StatusReason = actor.kind === "browser" && actor.sub === row.identifier ? "disconnected_by_user" : actor.kind === "person" ? "disconnected_by_user" : "disconnected_by_admin";
     const undo = new Error("the account changed in between");
     return db
@@ -176,6 +177,7 @@ export function createAccounts(deps: AccountDeps): AccountsDoor {
           audit: { category: "authorization", action: "account.disconnected", actor, outcome: "ok", reason },
         });
         if (!now) throw undo;
+        if (farewell) await deps.revoker.putDown(tx, farewell);
         return { now, ended };
       })
       .catch((thrown: unknown) => {

@@ -12,6 +12,7 @@ import { OutbandError } from "../errors.js";
 import { type ConnectionId, newId } from "../ids.js";
 import type { Principal } from "../identity/principal.js";
 import { transition } from "./account.js";
+import { eraseFarewells } from "./farewell.js";
 import type { ConnectionInput, ConnectionsDoor } from "./front.js";
 import { redirectUri } from "./consent.js";
 import { GRANT_GONE } from "./link.js";
@@ -192,12 +193,13 @@ export function createConnections(deps: ConnectionDeps): Connections {
     if ((await tx.authorizationLink.count({ where: { ...link, exchangedAt: { not: null }, grantSealed: null } })) > 0) throw new OutbandError("unavailable", { retryAfterS: 5 });
   }
 
-  /** Grants that wait on links are credentials too; what is still to be given back cannot be, under another client or at another host. */
+  /** Grants that wait on links are credentials too; what is still on its way back cannot be given back under another client or at another host. */
   async function eraseWaiting(tx: Tx, actor: Principal, row: ConnectionRow, reset: boolean): Promise<void> {
     const held = { connectionId: row.id, grantSealed: { not: null } };
     if (!reset && (await tx.authorizationLink.count({ where: { ...held, settledAt: null } })) > 0) throw new OutbandError("connection_in_use");
     await endLinks(tx, clock, held, { actor, reason: "connection_changed" });
     await tx.authorizationLink.updateMany({ where: held, data: GRANT_GONE });
+    await eraseFarewells(tx, actor, row, "connection_changed");
   }
 
   async function tryAgain(tx: Tx, actor: Principal, row: ConnectionRow): Promise<void> {
@@ -221,6 +223,8 @@ export function createConnections(deps: ConnectionDeps): Connections {
     for (const account of accounts) await deps.removeAccount(actor, account.id);
     try {
       await db.transaction(async (tx) => {
+        // Each was tried once, when its account was disconnected: with the client secret and the data key nobody could any more.
+        await eraseFarewells(tx, actor, row, "connection_deleted");
         await tx.connection.delete({ where: { id: row.id } });
         // Without its data key, whatever is left of it in a backup of rows alone stays closed.
         await tx.dataKey.deleteMany({ where: { scope: row.id } });

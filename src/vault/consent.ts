@@ -164,12 +164,12 @@ export function createConsent(deps: ConsentDeps): Steps {
     const missing = link.scopesRequired.filter((scope) => !scopes.includes(scope));
     if (missing.length > 0) {
       await deps.revoker.revoke(actor, link.account, answer, external?.id ?? link.account.externalId);
-      return keeper.settleFailed(link, "scope_missing", "scope_missing", actor, missing);
+      return keeper.settleUnkept(link, "scope_missing", "scope_missing", actor, missing);
     }
     // Somebody else's grant is not to take the place of a known one while the provider cannot say whose it is.
     if (whose.isUnread && link.account.externalId !== null && !["PENDING", "REVOKED"].includes(link.account.status)) {
       await deps.revoker.revoke(actor, link.account, answer, link.account.externalId);
-      return keeper.settleFailed(link, "provider_unavailable", "identity_unread", actor);
+      return keeper.settleUnkept(link, "provider_unavailable", "identity_unread", actor);
     }
     const credential = { access: { kind: "oauth" as const, token: answer.access }, refresh: answer.refresh };
     return keepOrHold(link, actor, { credential, scopes, tokenExpiresAt: expiryOf(clock, answer.expiresInS), external }, code);

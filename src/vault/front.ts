@@ -60,7 +60,7 @@ export interface AccountsDoor {
   find(identifier: Identifier, connectionName: string, account?: string): Promise<AccountView | null | "ambiguous">;
   /** Throws not_found, already_exists, invalid_request. */
   rename(actor: Principal, id: string, label: string): Promise<AccountView>;
-  /** Commits REVOKED and erases the credential, then revokes at the provider. Throws not_found. */
+  /** Commits REVOKED and erases the credential, then revokes at the provider; a try that fails, or is cut off, is made again by the sweeper. Throws not_found. */
   disconnect(actor: Principal, id: string, options?: { purge?: boolean }): Promise<AccountView>;
   /** Puts a credential in from a server, or replaces a key: tried first. Throws credential_refused, invalid_request, unknown_identifier. */
   put(actor: Principal, input: { connectionName: string; identifier: Identifier; label?: string | undefined; credential: PutCredential }): Promise<AccountView>;

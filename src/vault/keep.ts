@@ -3,13 +3,13 @@
 import { recordAudit } from "../audit/audit.js";
 import type { Clock } from "../clock.js";
 import type { ExternalAccount } from "../connectors/connector.js";
-import type { Secret } from "../crypto/secret.js";
 import type { Database, Tx } from "../db/client.js";
 import type { Principal } from "../identity/principal.js";
 import type { Log } from "../log.js";
 import { mayTakeIdentity, type SealedCredential, transition } from "./account.js";
 import { appendAccountEvent } from "./accountEvents.js";
 import type { Credential, CredentialBox } from "./credential.js";
+import type { Tokens } from "./farewell.js";
 import type { LinkFailure, LinkOutcome } from "./front.js";
 import { GRANT_GONE, type LinkBook, type LinkRow } from "./link.js";
 import type { Revoker } from "./revoke.js";
@@ -34,6 +34,8 @@ export interface Keeper {
   /** The grant to the account and the link completed, in one transaction; what `also` writes belongs to it. Throws when the database does. */
   store(link: LinkRow, actor: Principal, grant: Grant, also?: (tx: Tx) => Promise<void>): Promise<Stored>;
   settleFailed(link: LinkRow, failure: LinkFailure, reason: string, actor: Principal, missing?: string[]): Promise<LinkOutcome>;
+  /** The same for a grant that was given back or lost: the person is told also when the database is away. The sweeper then settles the link. */
+  settleUnkept(link: LinkRow, failure: LinkFailure, reason: string, actor: Principal, missing?: string[]): Promise<LinkOutcome>;
   /** What a settled link's row says to a reader who comes later. */
   failureFor(link: Pick<LinkRow, "status" | "reason">): LinkFailure;
   /** The link was settled by somebody else meanwhile: what it says now. */
@@ -62,20 +64,22 @@ export function createKeeper(deps: KeepDeps): Keeper {
   const { db, clock, log, box, book } = deps;
 
   async function keep(link: LinkRow, actor: Principal, grant: Grant): Promise<LinkOutcome> {
+    // Asked while the database answers: a grant that cannot be stored is to be given back also when it does not any more.
+    const before = await deps.revoker.look(link.account, grant.external?.id ?? null);
     const end = await store(link, actor, grant).catch((cause: unknown): Stored => {
       log.error("a grant could not be stored", { link_id: link.id, cause });
       return { kind: "conflict" };
     });
-    const now = (await book.byId(link.id)) ?? link;
+    const now = (await book.byId(link.id).catch(() => null)) ?? link;
     // Completed by nobody but this call: its own commit was done, and only the word of it was lost.
     if (end.kind === "stored" || (end.kind === "settled" && now.status === "completed")) {
       await deps.settlement.announce(link.id, link.accountId);
       return { kind: "connected", link: book.view(now), account: accountView(end.kind === "stored" ? end.account : now.account), repeated: false };
     }
-    await deps.revoker.revoke(actor, link.account, tokensOf(grant), grant.external?.id ?? null);
+    await deps.revoker.revoke(actor, link.account, tokensOf(grant), grant.external?.id ?? null, before);
     if (end.kind === "settled") return lost(link);
     const failure = end.kind === "wrong_identity" ? "wrong_identity" : "not_stored";
-    return settleFailed(link, failure, failure, actor);
+    return settleUnkept(link, failure, failure, actor);
   }
 
   async function store(link: LinkRow, actor: Principal, grant: Grant, also?: (tx: Tx) => Promise<void>): Promise<Stored> {
@@ -149,15 +153,19 @@ export function createKeeper(deps: KeepDeps): Keeper {
       }
     });
     await deps.settlement.announce(link.id, link.accountId);
-    const now = (await book.byId(link.id)) ?? link;
+    return failedWith((await book.byId(link.id)) ?? link, failure, missing);
+  }
+
+  async function settleUnkept(link: LinkRow, failure: LinkFailure, reason: string, actor: Principal, missing: string[] = []): Promise<LinkOutcome> {
+    return settleFailed(link, failure, reason, actor, missing).catch((cause: unknown) => {
+      log.error("a link could not be settled", { link_id: link.id, cause });
+      return failedWith(link, failure, missing);
+    });
+  }
+
+  function failedWith(link: LinkRow, failure: LinkFailure, missing: string[]): LinkOutcome {
     const titles = new Map(deps.targets.connectorOf(link.account.connection).scopes.map((scope) => [scope.name, scope.title]));
-    return {
-      kind: "failed",
-      link: book.view(now),
-      failure,
-      missing: missing.map((name) => ({ name, title: titles.get(name) ?? name })),
-      repeated: false,
-    };
+    return { kind: "failed", link: book.view(link), failure, missing: missing.map((name) => ({ name, title: titles.get(name) ?? name })), repeated: false };
   }
 
   async function lost(link: LinkRow): Promise<LinkOutcome> {
@@ -177,6 +185,7 @@ export function createKeeper(deps: KeepDeps): Keeper {
     keep,
     store,
     settleFailed,
+    settleUnkept,
     lost,
     failureFor(link) {
       if (link.status === "denied") return "denied";
@@ -201,7 +210,7 @@ export async function stored<End>({ clock }: { clock: Clock }, write: () => Prom
 }
 
 /** What can be given back at the provider. */
-export function tokensOf({ credential }: Pick<Grant, "credential">): { access: Secret | null; refresh: Secret | null } {
+export function tokensOf({ credential }: Pick<Grant, "credential">): Tokens {
   return { access: credential.access.kind === "oauth" ? credential.access.token : null, refresh: credential.refresh };
 }
 

@@ -108,10 +108,8 @@ export function createSave(deps: SaveDeps): Save {
 
   /** Somebody disconnected, connected anew or ended the account in between: theirs wins, and what we just got is given back. */
   function lost(account: AccountRow, now: AccountRow | null, answer: TokenAnswer): RefreshEnd {
-    // An account that lives on may live on this very grant: without a known upstream person nobody can tell, and a provider
-    // that ends all tokens of a person at once would end the new ones too. With one, the revoker looks.
-    const mayBeShared = now?.status === "ACTIVE" && account.externalId === null;
-    if (!mayBeShared) deps.inBackground(deps.revokeQuietly(account, answer));
+    // An account that lives on may live on this very grant: the revoker looks.
+    deps.inBackground(deps.revokeQuietly(account, answer));
     if (now?.status === "ACTIVE") return { kind: "fresh", account: now };
     return { kind: "unusable", account: now ?? { ...account, status: "REVOKED", statusReason: null } };
   }

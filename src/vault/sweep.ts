@@ -3,9 +3,11 @@
 import { recordAudit } from "../audit/audit.js";
 import type { Clock } from "../clock.js";
 import type { Database } from "../db/client.js";
+import { type BatchLimits, deleteOld, type OldRows } from "../db/deleteOld.js";
 import { appendAccountEvent } from "./accountEvents.js";
 import type { LinkBook } from "./link.js";
 import type { Keeper } from "./keep.js";
+import type { Revoker } from "./revoke.js";
 import type { AppCheck } from "./verification.js";
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -15,31 +17,51 @@ const LINKS_KEPT_MS = 30 * DAY_MS;
 const EXCHANGE_AT_MOST_MS = 60_000;
 const BATCH = 200;
 
+/** A link whose grant is still to be given back stays: see verification.ts. */
+const LINKS: OldRows = { name: "links", table: "authorization_link", key: "id", where: "old.settled_at < $2::timestamptz and old.grant_sealed is null" };
+const EXECUTIONS: OldRows = { name: "executions", table: "tool_execution", key: "id", where: "old.expires_at < $2::timestamptz" };
+const ELICITATIONS: OldRows = { name: "elicitations", table: "elicitation", key: "id", where: "old.asked_at < $2::timestamptz" };
+const EVENTS: OldRows = { name: "events", table: "event", key: "id", where: "old.occurred_at < $2::timestamptz" };
+const AUDIT: OldRows = { name: "audit", table: "audit_entry", key: "id", where: "old.occurred_at < $2::timestamptz" };
+
 export interface SweepDeps {
   db: Database;
   clock: Clock;
   book: LinkBook;
   keeper: Keeper;
   appCheck: Pick<AppCheck, "sweep">;
+  revoker: Pick<Revoker, "sweep">;
   executionRetentionDays: number;
   eventRetentionDays: number;
   auditRetentionDays: number;
+  /** Of one pass and table. */
+  limits?: BatchLimits;
 }
 
 export function createSweep(deps: SweepDeps): () => Promise<void> {
   const { db, clock } = deps;
 
   return async function sweep(): Promise<void> {
-    await expireLinks();
-    await deps.appCheck.sweep();
-    await dropPending();
-    const now = clock.now();
-    await db.prisma.authorizationLink.deleteMany({ where: { settledAt: { lt: new Date(now - LINKS_KEPT_MS) } } });
-    await db.prisma.toolExecution.deleteMany({ where: { expiresAt: { lt: new Date(now) } } });
-    await db.prisma.elicitation.deleteMany({ where: { askedAt: { lt: new Date(now - deps.executionRetentionDays * DAY_MS) } } });
-    await db.prisma.event.deleteMany({ where: { occurredAt: { lt: new Date(now - deps.eventRetentionDays * DAY_MS) } } });
-    await db.prisma.auditEntry.deleteMany({ where: { occurredAt: { lt: new Date(now - deps.auditRetentionDays * DAY_MS) } } });
+    const steps = [
+      expireLinks,
+      deps.appCheck.sweep,
+      dropPending,
+      dropOld(LINKS, LINKS_KEPT_MS),
+      dropOld(EXECUTIONS, 0),
+      dropOld(ELICITATIONS, deps.executionRetentionDays * DAY_MS),
+      dropOld(EVENTS, deps.eventRetentionDays * DAY_MS),
+      dropOld(AUDIT, deps.auditRetentionDays * DAY_MS),
+      deps.revoker.sweep,
+    ];
+    // One that fails does not keep the others from their work.
+    const failed: unknown[] = [];
+    for (const step of steps) await step().catch((cause: unknown) => failed.push(cause));
+    if (failed.length > 0) throw failed[0];
   };
+
+  function dropOld(rows: OldRows, keptMs: number): () => Promise<unknown> {
+    return () => deleteOld(db, rows, [new Date(clock.now() - keptMs)], deps.limits);
+  }
 
   async function expireLinks(): Promise<void> {
     const now = clock.now();

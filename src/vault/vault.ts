@@ -62,7 +62,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
   const targets = createTargets({ registry, sealer, sandboxOrigin: deps.sandboxOrigin });
   const box = createCredentialBox(sealer);
   const settlement = createSettlement({ db, clock, log });
-  const revoker = createRevoker({ db, log, oauth, targetOf: targets.targetOf });
+  const revoker = createRevoker({ db, clock, log, sealer, oauth, targets });
   const reread = (id: string) => db.prisma.connectedAccount.findUnique({ where: { id }, include: { connection: true } });
   const refresher = createRefresher({
     db,
@@ -131,6 +131,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
       book,
       keeper,
       appCheck,
+      revoker,
       executionRetentionDays: deps.retention.executionDays,
       eventRetentionDays: deps.retention.eventDays,
       auditRetentionDays: deps.retention.auditDays,
@@ -139,6 +140,7 @@ export function createVault(deps: VaultDeps): BuiltVault {
     close: async () => {
       settlement.close();
       await refresher.close();
+      await revoker.close();
     },
   };
 

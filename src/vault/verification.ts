@@ -30,9 +30,6 @@ const ANSWER_WITHIN_MS = 5 * 60_000;
  * whoever learns a link's id end it; many would leave a stranger's grant with an app that does not work.
  */
 const CODE_TRIES_AT_MOST = 3;
-/** A provider that is down is asked again, at doubling intervals; then the grant is erased here and the audit says that it was not taken back. */
-const GIVE_BACK_FIRST_MS = 60_000;
-const GIVE_BACK_WITHIN_MS = 24 * 3600_000;
 const BATCH = 200;
 
 const SYSTEM: Principal = { kind: "system" };
@@ -41,9 +38,9 @@ export interface AppCheck {
   /** The grant waits. Given back, when it cannot be stored or the link has ended meanwhile. */
   hold(link: LinkRow, grant: Grant, code: Secret): Promise<LinkOutcome>;
   verify: LinksDoor["verify"];
-  /** Once: gives back the grant of a link that has settled without it. Never throws for a provider that is down: the sweeper tries again. */
+  /** Once: gives back the grant of a link that has settled without it. Does not throw for a provider that is down: see revoke.ts. */
   giveBack(linkId: string): Promise<void>;
-  /** Ends what nobody answered, and gives back what could not be given back before. */
+  /** Ends what nobody answered, and gives back what a crash left on a settled link. */
   sweep(): Promise<void>;
 }
 
@@ -134,14 +131,16 @@ export function createAppCheck(deps: AppCheckDeps): AppCheck {
   }
 
   async function hold(link: LinkRow, grant: Grant, code: Secret): Promise<LinkOutcome> {
+    // As in keep(): once the database is away, nobody can tell any more.
+    const before = await deps.revoker.look(link.account, externalIdOf(link, grant));
     const held = await stored(deps, () => writeHeld(link, grant, code)).catch((cause: unknown) => {
       deps.log.error("a grant could not be stored", { link_id: link.id, cause });
       return null;
     });
     // Nobody who waits for the account is woken yet.
     if (held === true) return { kind: "awaits_app", link: book.view((await book.byId(link.id)) ?? link), code, repeated: false };
-    await deps.revoker.revoke(SYSTEM, link.account, tokensOf(grant), grant.external?.id ?? link.account.externalId);
-    return held === null ? keeper.settleFailed(link, "not_stored", "not_stored", SYSTEM) : keeper.lost(link);
+    await deps.revoker.revoke(SYSTEM, link.account, tokensOf(grant), externalIdOf(link, grant), before);
+    return held === null ? keeper.settleUnkept(link, "not_stored", "not_stored", SYSTEM) : keeper.lost(link);
   }
 
   /** False: the link has settled meanwhile, or is gone. */
@@ -183,18 +182,17 @@ export function createAppCheck(deps: AppCheckDeps): AppCheck {
   async function giveBack(linkId: string): Promise<void> {
     const link = await book.byId(linkId);
     if (!link?.grantSealed || link.settledAt === null) return;
-    const age = clock.now() - link.settledAt.getTime();
-    const next = new Date(clock.now() + Math.max(GIVE_BACK_FIRST_MS, age));
-    // Of several instances one asks the provider.
-    const claimed = await db.prisma.authorizationLink.updateMany({
-      where: { id: link.id, settledAt: { not: null }, grantSealed: { not: null }, grantDueAt: link.grantDueAt },
-      data: { grantDueAt: next },
-    });
-    if (claimed.count !== 1) return;
     const grant = await openGrant(link);
-    const end = grant ? await deps.revoker.revoke(SYSTEM, link.account, tokensOf(grant), grant.external?.id ?? link.account.externalId) : "not_possible";
-    if (end === "failed" && age < GIVE_BACK_WITHIN_MS) return;
-    await db.prisma.authorizationLink.updateMany({ where: { id: link.id, grantDueAt: next }, data: GRANT_GONE });
+    const tokens = grant ? tokensOf(grant) : { access: null, refresh: null };
+    const farewell = await deps.revoker.prepare(link.account, tokens, grant && externalIdOf(link, grant));
+    const isOurs = await db.transaction(async (tx) => {
+      // Of several instances one takes it from the link.
+      const taken = await tx.authorizationLink.updateMany({ where: { id: link.id, settledAt: { not: null }, grantSealed: { not: null } }, data: GRANT_GONE });
+      if (taken.count !== 1) return false;
+      if (farewell) await deps.revoker.putDown(tx, farewell);
+      return true;
+    });
+    if (isOurs) await deps.revoker.giveBack(SYSTEM, link.account, farewell, tokens);
   }
 
   /** Null: it does not open any more. */
@@ -262,6 +260,8 @@ export async function endLinks(
   for (const link of act.reason === "disconnected" ? [] : ended) if (link.grantSealed) await tellPending(tx, link, "not_verified", act.actor);
   return ended;
 }
+
+const externalIdOf = (link: LinkRow, grant: Grant): string | null => grant.external?.id ?? link.account.externalId;
 
 const grantPlace = (id: string) => ({ table: "authorization_link", row: id, field: "grant", generation: 0 });
 

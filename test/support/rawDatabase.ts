@@ -1,10 +1,11 @@
 // A whole database as raw text: every row of every table, its bytes too, and the files it lies in. Around the program, not
 // through it: what a thief of a backup sees.
+import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import pg from "pg";
 import { systemClock } from "../../src/clock.js";
-import { openDatabase } from "../../src/db/client.js";
+import { type Database, openDatabase } from "../../src/db/client.js";
 import { printableIn } from "./needles.js";
 import { silentLog } from "./silentLog.js";
 
@@ -29,11 +30,15 @@ export async function dumpTables(where: { databaseUrl: string } | { dataDir: str
   }
   const database = await openDatabase({ databaseUrl: null, dataDir: where.dataDir, log: silentLog, clock: systemClock });
   try {
-    let count = 0;
-    return await dumpBy((text) => database.query({ name: `dump_${++count}`, text }, []));
+    return await dumpDatabase(database);
   } finally {
     await database.close();
   }
+}
+
+/** Of one that is open. */
+export function dumpDatabase(database: Pick<Database, "query">): Promise<Place[]> {
+  return dumpBy((text) => database.query({ name: `dump_${createHash("sha256").update(text).digest("hex").slice(0, 16)}`, text }, []));
 }
 
 /** Takes a table away while `run` runs: every query of it fails, as nothing else in a healthy database does. */

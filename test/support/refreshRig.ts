@@ -4,7 +4,7 @@ import type { Clock } from "../../src/clock.js";
 import { systemClock } from "../../src/clock.js";
 import { OAuthFailure } from "../../src/connectors/methods/oauthFailures.js";
 import type { OAuthClient, OAuthTarget, TokenAnswer } from "../../src/connectors/methods/oauth.js";
-import { UnreadableError } from "../../src/crypto/seal.js";
+import { type Sealer, UnreadableError } from "../../src/crypto/seal.js";
 import { Secret } from "../../src/crypto/secret.js";
 import type { Database } from "../../src/db/client.js";
 import type { CredentialBox } from "../../src/vault/credential.js";
@@ -159,6 +159,12 @@ export interface Rig {
 }
 
 const TARGET = { connector: { method: { kind: "oauth", revoke: { style: "rfc7009" } } } } as unknown as OAuthTarget;
+const PLAIN_SEALER: Sealer = {
+  seal: async (_scope, _place, text) => new Uint8Array(Buffer.from(text)),
+  open: async (_scope, _place, blob) => new Secret(Buffer.from(blob).toString()),
+  prepare: async () => undefined,
+  forget: () => undefined,
+};
 let made = 0;
 
 export async function refreshRig(db: Database): Promise<Rig> {
@@ -197,7 +203,7 @@ export async function refreshRig(db: Database): Promise<Rig> {
     },
     instance({ clock = fastClock(), db: seen = db, targetOf = async () => TARGET } = {}) {
       const oauth = provider.oauth as OAuthClient;
-      const revoker = createRevoker({ db, log: silentLog, oauth, targetOf: async () => TARGET });
+      const revoker = createRevoker({ db, clock, log: silentLog, sealer: PLAIN_SEALER, oauth, targets: { connectorOf: () => TARGET.connector, targetOf: async () => TARGET } });
       return createRefresher({
         db: seen,
         clock,

@@ -50,6 +50,9 @@ export interface TokenAnswer {
   subject: ExternalAccount | null;
 }
 
+/** `not_possible`: the provider has no way to take this grant back, and asking again would not help. */
+export type Revoked = "done" | "failed" | "not_possible";
+
 export interface OAuthClient {
   authorizationUrl(
     target: OAuthTarget,
@@ -70,7 +73,7 @@ export interface OAuthClient {
   /** `maySend` is asked last before the token request leaves: false is a transient failure, and nothing was sent. */
   refresh(target: OAuthTarget, refreshToken: Secret, options?: { maySend?: () => boolean }): Promise<TokenAnswer>;
   /** Never throws. "done" also when the provider no longer knew the grant. */
-  revoke(target: OAuthTarget, tokens: { access: Secret | null; refresh: Secret | null }): Promise<"done" | "failed">;
+  revoke(target: OAuthTarget, tokens: { access: Secret | null; refresh: Secret | null }): Promise<Revoked>;
   /** Null: the connector declares no way to ask. */
   identify(target: OAuthTarget, access: Secret, answer?: Pick<TokenAnswer, "subject">): Promise<ExternalAccount | null>;
 }
@@ -130,7 +133,7 @@ export function createOAuthClient(deps: { egress: Egress; clock: Clock }): OAuth
 
     async revoke(target, tokens) {
       const method = oauthMethod(target);
-      if (!method.revoke) return "failed";
+      if (!method.revoke) return "not_possible";
       try {
         return method.revoke.style === "rfc7009" ? await revokeByRfc7009(target, tokens) : await revokeByApi(target, tokens, method.revoke);
       } catch {
@@ -173,10 +176,10 @@ export function createOAuthClient(deps: { egress: Egress; clock: Clock }): OAuth
   async function revokeByRfc7009(
     target: OAuthTarget,
     tokens: { access: Secret | null; refresh: Secret | null },
-  ): Promise<"done" | "failed"> {
+  ): Promise<Revoked> {
     // RFC 7009 section 2.1: taking the refresh token back takes the access tokens of the grant with it.
     const token = tokens.refresh ?? tokens.access;
-    if (!token) return "failed";
+    if (!token) return "not_possible";
     let known = true;
     const wire = createWire({
       egress: deps.egress,
@@ -189,7 +192,7 @@ export function createOAuthClient(deps: { egress: Egress; clock: Clock }): OAuth
     });
     try {
       const metadata = await discovery.metadata(target.endpoints, target.exemptOrigin);
-      if (!metadata.revocation_endpoint) return "failed";
+      if (!metadata.revocation_endpoint) return "not_possible";
       await tokenRevocation(configure(target, metadata, wire), token.reveal());
       return "done";
     } catch {
@@ -201,9 +204,9 @@ export function createOAuthClient(deps: { egress: Egress; clock: Clock }): OAuth
     target: OAuthTarget,
     tokens: { access: Secret | null; refresh: Secret | null },
     how: Extract<RevokeRequest, { style: "api" }>,
-  ): Promise<"done" | "failed"> {
+  ): Promise<Revoked> {
     const url = apiUrl(target, how.path);
-    if (!url || !tokens.access) return "failed";
+    if (!url || !tokens.access) return "not_possible";
     const first = await ask(target, how.method, url, tokens.access);
     if (how.ok(first.json)) return "done";
     if (!how.expired(first.json) || !tokens.refresh) return "failed";
