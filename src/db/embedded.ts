@@ -105,9 +105,9 @@ export async function openEngine(directory: string): Promise<Engine> {
   const files = new SyncedFiles(directory);
   const lite = await PGlite.create({ fs: files, startParams: START_PARAMETERS });
   // Checked on every start, because the hook rests on the insides of PGlite.
-  const before = files.syncs;
+  const before = files.waits;
   await lite.exec("CHECKPOINT");
-  if (files.syncs === before) {
+  if (files.waits === before) {
     await lite.close();
     throw new DatabaseRefusal("The embedded database does not reach the disk with this version of PGlite: install the pinned one.");
   }

@@ -41,6 +41,37 @@ test("every commit is on the disk before it is answered, and a read costs no wri
   }
 });
 
+test("after a crash every file is put on the disk at the start, but waited for only once", async () => {
+  const place = join(await freshEmbeddedDir(), "database");
+  const first = await openEngine(place);
+  await first.lite.exec("CREATE TABLE probe (n int); INSERT INTO probe VALUES (1)");
+  // As a kill leaves it: a copy of the files while the engine runs.
+  const copy = join(await freshEmptyDir(), "database");
+  fs.cpSync(place, copy, { recursive: true });
+  await first.lite.close();
+  const inodes = new Map(fs.readdirSync(copy, { recursive: true, encoding: "utf8" }).map((name) => [fs.statSync(join(copy, name)).ino, name]));
+  const synced = new Set<number>();
+  const fsyncSync = fs.fsyncSync;
+  const fsync = mock.method(fs, "fsyncSync", (descriptor: number) => {
+    synced.add(fs.fstatSync(descriptor).ino);
+    fsyncSync(descriptor);
+  });
+  syncBuiltinESMExports();
+  try {
+    const { lite, files } = await openEngine(copy);
+    const missed = [...inodes].filter(([inode]) => !synced.has(inode)).map(([, name]) => name);
+    // Written anew at each start, never read after a crash, or gone before the engine looks.
+    assert.deepEqual(missed.filter((name) => !/^postmaster|^pg_internal|pgsql_tmp/.test(name)), []);
+    assert.ok(files.waits > 0.9 * inodes.size && files.waits < 1.3 * inodes.size, `${files.waits} waits for ${inodes.size} files`);
+    assert.ok(files.syncs > 1.8 * files.waits, `${files.syncs} asked, ${files.waits} waited: without the memory it would be the same`);
+    assert.deepEqual((await lite.query("SELECT n FROM probe")).rows, [{ n: 1 }]);
+    await lite.close();
+  } finally {
+    fsync.mock.restore();
+    syncBuiltinESMExports();
+  }
+});
+
 test("the data directory becomes readable by its owner alone", async () => {
   const dataDir = await freshEmbeddedDir();
   fs.chmodSync(dataDir, 0o755);
