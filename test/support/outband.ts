@@ -11,7 +11,7 @@ import { type Browser, createBrowser, type Page } from "./browser.js";
 import { freshEmbeddedDir, freshEmptyDir, freshPostgresUrl } from "./database.js";
 
 export const ADMIN_KEY = "test-admin-key-of-more-than-32-characters";
-const MASTER_KEY = Buffer.from("0123456789abcdef0123456789abcdef").toString("base64");
+export const MASTER_KEY = Buffer.from("0123456789abcdef0123456789abcdef").toString("base64");
 export const PASSWORD = "correct horse battery";
 
 export interface Answer {
