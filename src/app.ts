@@ -31,6 +31,7 @@ import { createApiKeys } from "./identity/apiKeys.js";
 import { ensureCliKey } from "./identity/cliKey.js";
 import { createExternalTokens } from "./identity/external/accessTokens.js";
 import { CALLBACK_PATH, createExternalSignIn, requireSameIssuer } from "./identity/external/external.js";
+import type { ScryptCost } from "./identity/passwords.js";
 import { createPeople } from "./identity/people.js";
 import { createSessionTokens } from "./identity/sessionTokens.js";
 import { createSigningKeys } from "./identity/signingKeys.js";
@@ -63,6 +64,8 @@ export interface AppOptions {
   log: Log;
   /** Where the practice providers listen; default: the port after ours. 0: any. */
   sandboxPort?: number;
+  /** Work of a password's hash; default: what OWASP asks for. */
+  passwordCost?: ScryptCost;
 }
 
 export interface App {
@@ -105,7 +108,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     const external = settings.oidc && createExternalSignIn({ db, egress, clock, log, publicUrl, settings: settings.oidc });
     if (external) notes.push(`People sign in at ${external.host}. The redirect URI to register there is ${publicUrl}${CALLBACK_PATH}`);
     void external?.tryOut();
-    const users = createUsers({ db, clock, ...(external && { issuer: external.issuer }) });
+    const users = createUsers({ db, clock, passwordCost: options.passwordCost, ...(external && { issuer: external.issuer }) });
     const apiKeys = createApiKeys({ db, clock, adminKey: settings.adminApiKey, cliKey });
     const onDamaged = () => notes.push("The key that signs tokens did not open. A new one was made: everybody signs in again.");
     const keys = await createSigningKeys({ db, sealer, clock, onDamaged });

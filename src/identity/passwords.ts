@@ -4,8 +4,8 @@ import { scrypt, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../clock.js";
 import type { Secret } from "../crypto/secret.js";
 
-/** OWASP's setting for scrypt with 32 MiB: N 2^15, r 8, p 3. */
-const COST = { N: 32_768, r: 8, p: 3 };
+/** OWASP's setting for scrypt with 32 MiB: N 2^15, r 8, p 3. Two thirds of a second of a slow core. */
+const COST: ScryptCost = { N: 32_768, r: 8, p: 3 };
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
 /** Parameters of a stored string above these are not ours. */
@@ -35,40 +35,40 @@ export function passwordProblem(password: string, email: string): string | null 
   return null;
 }
 
-export function createPasswords(clock: Clock): Passwords {
+export function createPasswords(clock: Clock, cost: ScryptCost = COST): Passwords {
   const gate = createGate(AT_ONCE_MAX);
   // Nobody's password: checked against when there is no one to check.
-  const nobody = { ...COST, salt: clock.randomBytes(SALT_BYTES), hash: clock.randomBytes(HASH_BYTES) };
+  const nobody = { ...cost, salt: clock.randomBytes(SALT_BYTES), hash: clock.randomBytes(HASH_BYTES) };
 
   return {
     hash: (password) =>
       gate(async () => {
         const salt = clock.randomBytes(SALT_BYTES);
-        const hash = await derive(password.reveal(), salt, COST);
-        return ["scrypt", COST.N, COST.r, COST.p, salt.toString("base64url"), hash.toString("base64url")].join("$");
+        const hash = await derive(password.reveal(), salt, cost);
+        return ["scrypt", cost.N, cost.r, cost.p, salt.toString("base64url"), hash.toString("base64url")].join("$");
       }),
     verify: (password, stored) =>
       gate(async () => {
         const known = stored === null ? null : parse(stored);
         const text = password.reveal();
-        const { salt, hash, ...cost } = known ?? nobody;
-        const derived = await derive(text.length > PASSWORD_CHARACTERS_MAX * 4 ? "" : text, salt, cost);
+        const { salt, hash, ...made } = known ?? nobody;
+        const derived = await derive(text.length > PASSWORD_CHARACTERS_MAX * 4 ? "" : text, salt, made);
         return timingSafeEqual(derived, hash) && known !== null;
       }),
     isOutdated: (stored) => {
       const known = parse(stored);
-      return known === null || known.N !== COST.N || known.r !== COST.r || known.p !== COST.p;
+      return known === null || known.N !== cost.N || known.r !== cost.r || known.p !== cost.p;
     },
   };
 }
 
-interface Cost {
+export interface ScryptCost {
   N: number;
   r: number;
   p: number;
 }
 
-function parse(stored: string): (Cost & { salt: Buffer; hash: Buffer }) | null {
+function parse(stored: string): (ScryptCost & { salt: Buffer; hash: Buffer }) | null {
   const [scheme, N, r, p, salt, hash, ...rest] = stored.split("$");
   if (scheme !== "scrypt" || salt === undefined || hash === undefined || rest.length > 0) return null;
   const parsed = { N: Number(N), r: Number(r), p: Number(p), salt: Buffer.from(salt, "base64url"), hash: Buffer.from(hash, "base64url") };
@@ -77,7 +77,7 @@ function parse(stored: string): (Cost & { salt: Buffer; hash: Buffer }) | null {
 }
 
 /** The same password typed on two keyboards may come composed or decomposed: NFKC first. */
-function derive(password: string, salt: Buffer, { N, r, p }: Cost): Promise<Buffer> {
+function derive(password: string, salt: Buffer, { N, r, p }: ScryptCost): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     scrypt(password.normalize("NFKC"), salt, HASH_BYTES, { N, r, p, maxmem: MEMORY_BYTES_MAX + 1024 * 1024 }, (error, key) => {
       if (error) reject(error);

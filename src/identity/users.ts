@@ -11,7 +11,7 @@ import { newId, type Identifier } from "../ids.js";
 import { endEverything, endSessions } from "./ending.js";
 import { recordIssuer } from "./external/record.js";
 import { createOneTimeLinks } from "./oneTimeLinks.js";
-import { createPasswords } from "./passwords.js";
+import { createPasswords, type ScryptCost } from "./passwords.js";
 import { BUILT_IN, emailKey, externalEmailKey, requireSound, userOf, USER_COLUMNS, type FieldProblem, type Role, type User, type UserRow } from "./person.js";
 import type { Principal } from "./principal.js";
 import { createSignInLimits } from "./signInLimits.js";
@@ -76,11 +76,11 @@ const LIST_DEFAULT = 50;
 const LIST_MAX = 200;
 
 /** `issuer`: who vouches for the people of this installation; default: passwords of ours do. */
-export function createUsers(deps: { db: Database; clock: Clock; issuer?: string }): Users {
+export function createUsers(deps: { db: Database; clock: Clock; issuer?: string; passwordCost?: ScryptCost | undefined }): Users {
   const { db, clock } = deps;
   const issuer = deps.issuer ?? BUILT_IN;
   const isExternal = issuer !== BUILT_IN;
-  const passwords = createPasswords(clock);
+  const passwords = createPasswords(clock, deps.passwordCost);
   const links = createOneTimeLinks(deps);
   const limits = createSignInLimits(deps);
 

@@ -11,6 +11,7 @@ import { type Sealer, UnreadableError } from "../crypto/seal.js";
 import { hashToken, newToken, sameText } from "../crypto/tokens.js";
 import type { Database } from "../db/client.js";
 import type { BrowserPrincipal, Principal } from "../identity/principal.js";
+import { claimExchange } from "./exchangeClaim.js";
 import type { LinkFailure, LinkOutcome, LinksDoor } from "./front.js";
 import type { Grant, Keeper } from "./keep.js";
 import { flowPlace, isHeld, type LinkBook, type LinkRow } from "./link.js";
@@ -103,11 +104,7 @@ export function createConsent(deps: ConsentDeps): Steps {
       const actor = actorOf(link, person);
       if (link.expiresAt.getTime() <= clock.now()) return keeper.settleFailed(link, "expired", "link_expired", actor);
 
-      const claimed = await db.prisma.authorizationLink.updateMany({
-        where: { id: link.id, status: "started", exchangedAt: null, stateHash: link.stateHash },
-        data: { exchangedAt: clock.date() },
-      });
-      if (claimed.count !== 1) return firstOutcome(link, code);
+      if (!(await claimExchange(db, link.id, link.stateHash))) return firstOutcome(link, code);
       return exchange(link, url, state, actor, code);
     },
 
@@ -122,11 +119,7 @@ export function createConsent(deps: ConsentDeps): Steps {
 
       const tried = await deps.keyProbe.try(link.account.connection, connector, connector.method, cleaned);
       if (tried.kind !== "accepted") return outcome(link, tried.kind === "refused" ? "key_refused" : "provider_unavailable");
-      const claimed = await db.prisma.authorizationLink.updateMany({
-        where: { id: link.id, status: { in: ["open", "started"] }, exchangedAt: null },
-        data: { exchangedAt: clock.date(), status: "started" },
-      });
-      if (claimed.count !== 1) return firstOutcome(link, null);
+      if (!(await claimExchange(db, link.id, null))) return firstOutcome(link, null);
       const grant = { credential: { access: { kind: "api_key" as const, fields: cleaned }, refresh: null }, scopes: [], tokenExpiresAt: null, external: tried.external };
       return keepOrHold(link, actorOf(link, person), grant, newToken(clock));
     },

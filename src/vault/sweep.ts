@@ -5,6 +5,7 @@ import type { Clock } from "../clock.js";
 import type { Database } from "../db/client.js";
 import { type BatchLimits, deleteOld, type OldRows } from "../db/deleteOld.js";
 import { appendAccountEvent } from "./accountEvents.js";
+import { deadExchanges } from "./exchangeClaim.js";
 import type { LinkBook } from "./link.js";
 import type { Keeper } from "./keep.js";
 import type { Revoker } from "./revoke.js";
@@ -13,8 +14,6 @@ import type { AppCheck } from "./verification.js";
 const DAY_MS = 24 * 3600 * 1000;
 const PENDING_KEPT_MS = 7 * DAY_MS;
 const LINKS_KEPT_MS = 30 * DAY_MS;
-/** An exchange that has not settled by then belongs to a process that died. */
-const EXCHANGE_AT_MOST_MS = 60_000;
 const BATCH = 200;
 
 /** A link whose grant is still to be given back stays: see verification.ts. */
@@ -64,21 +63,19 @@ export function createSweep(deps: SweepDeps): () => Promise<void> {
   }
 
   async function expireLinks(): Promise<void> {
-    const now = clock.now();
-    const due = await db.prisma.authorizationLink.findMany({
-      where: {
-        settledAt: null,
-        OR: [{ exchangedAt: null, expiresAt: { lt: new Date(now) } }, { exchangedAt: { lt: new Date(now - EXCHANGE_AT_MOST_MS) }, grantSealed: null }],
-      },
+    const late = await db.prisma.authorizationLink.findMany({
+      where: { settledAt: null, exchangedAt: null, expiresAt: { lt: clock.date() } },
       select: { id: true },
       take: BATCH,
     });
-    for (const { id } of due) {
-      const link = await deps.book.byId(id);
-      if (!link) continue;
-      const died = link.exchangedAt !== null;
-      await deps.keeper.settleFailed(link, died ? "not_stored" : "expired", died ? "not_stored" : "link_expired", { kind: "system" });
-    }
+    for (const { id } of late) await settle(id, "expired", "link_expired");
+    for (const id of await deadExchanges(db, BATCH)) await settle(id, "not_stored", "not_stored");
+  }
+
+  async function settle(id: string, failure: "expired" | "not_stored", reason: string): Promise<void> {
+    const link = await deps.book.byId(id);
+    // Somebody began the exchange since the look.
+    if (link && (failure === "not_stored" || link.exchangedAt === null)) await deps.keeper.settleFailed(link, failure, reason, { kind: "system" });
   }
 
   async function dropPending(): Promise<void> {

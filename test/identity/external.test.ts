@@ -10,6 +10,7 @@ import { secret } from "../../src/crypto/secret.js";
 import { eachDatabase } from "../support/database.js";
 import { type Issuer, type Lies, startIssuer } from "../support/issuer.js";
 import { createShiftedClock, type ShiftedClock } from "../support/shiftedClock.js";
+import { QUICK_PASSWORDS } from "../support/passwordCost.js";
 
 const PUBLIC_URL = "https://outband.test";
 const ANN = { sub: "ann|1", email: "ann@people.test", email_verified: true, name: "Ann Aaberg", groups: ["staff", "admins"] };
@@ -330,11 +331,11 @@ eachDatabase("sign-in at an external issuer", (open) => {
 
   test("a disabled person is not let in, nor brought back by signing in; neither is a built-in person of the same sub", async () => {
     await signIn();
-    const users = createUsers({ db, clock, issuer: issuer.url });
+    const users = createUsers({ db, clock, passwordCost: QUICK_PASSWORDS, issuer: issuer.url });
     await users.update(ANN.sub, { role: "disabled" });
     assert.deepEqual(await failure(signIn(client({ adminClaim: ["groups", "admins"] }))), ["not_allowed", "disabled"]);
     assert.equal((await users.find(ANN.sub))?.role, "disabled");
-    const builtIn = createUsers({ db, clock });
+    const builtIn = createUsers({ db, clock, passwordCost: QUICK_PASSWORDS });
     await builtIn.create({ sub: "bob", email: "bob@people.test", role: "admin" });
     issuer.person = { sub: "bob" };
     assert.deepEqual(await failure(signIn()), ["not_allowed", "other_issuer"]);
@@ -349,14 +350,14 @@ eachDatabase("sign-in at an external issuer", (open) => {
     const before = issuer.count("token");
     const finishing = failure(external.finish(search, flow, { requestId: "req_1" }));
     while (issuer.count("token") === before) await new Promise((resolve) => setTimeout(resolve, 5));
-    await createUsers({ db, clock, issuer: issuer.url }).update(ANN.sub, { role: "disabled" });
+    await createUsers({ db, clock, passwordCost: QUICK_PASSWORDS, issuer: issuer.url }).update(ANN.sub, { role: "disabled" });
     assert.deepEqual(await finishing, ["not_allowed", "disabled"]);
   });
 
   test("an administrator of before, who cannot sign in any more, counts for nothing and is in nobody's way", async () => {
-    await createUsers({ db, clock }).create({ sub: "old", email: "old@people.test", role: "admin" });
+    await createUsers({ db, clock, passwordCost: QUICK_PASSWORDS }).create({ sub: "old", email: "old@people.test", role: "admin" });
     await signIn(client({ adminClaim: ["groups", "admins"] }));
-    const users = createUsers({ db, clock, issuer: issuer.url });
+    const users = createUsers({ db, clock, passwordCost: QUICK_PASSWORDS, issuer: issuer.url });
     await assert.rejects(users.remove(ANN.sub), { code: "forbidden" });
     await assert.rejects(users.update(ANN.sub, { role: "user" }), { code: "forbidden" });
     await users.remove("old");
@@ -394,7 +395,7 @@ eachDatabase("sign-in at an external issuer", (open) => {
     const settings = { issuer: other.url, clientId: other.clientId, clientSecret: secret(other.clientSecret), userClaim: null, adminClaim: null };
     const external = createExternalSignIn({ db, egress, clock, log: createLog({ level: "silent", write: () => {} }), publicUrl: PUBLIC_URL, settings });
     assert.deepEqual(await failure(signIn(external)), ["broken", "issuer_recorded"]);
-    await createUsers({ db, clock, issuer: issuer.url }).remove(ANN.sub);
+    await createUsers({ db, clock, passwordCost: QUICK_PASSWORDS, issuer: issuer.url }).remove(ANN.sub);
     await requireSameIssuer(db, null);
     assert.equal((await signIn(external)).sub, "eve");
     await assert.rejects(requireSameIssuer(db, issuer.url), /names another issuer/);

@@ -16,6 +16,7 @@ import { createEgress } from "../../src/net/egress.js";
 import { eachDatabase, silentLog } from "../support/database.js";
 import { type Claims, type Issuer, type Signer, startIssuer } from "../support/issuer.js";
 import { createShiftedClock, type ShiftedClock } from "../support/shiftedClock.js";
+import { QUICK_PASSWORDS } from "../support/passwordCost.js";
 
 const PUBLIC_URL = "https://outband.test";
 const AUDIENCE = `${PUBLIC_URL}/mcp`;
@@ -40,7 +41,7 @@ eachDatabase("access tokens of an external issuer", (open) => {
     clock = createShiftedClock();
     const ring = await createKeyRing({ current: secret(Buffer.alloc(32, "token test").toString("base64")), previous: [] });
     keys = await createSigningKeys({ db, sealer: createSealer({ ring, db, clock }), clock });
-    users = createUsers({ db, clock, issuer: issuer.url });
+    users = createUsers({ db, clock, passwordCost: QUICK_PASSWORDS, issuer: issuer.url });
     await users.create({ sub: "ann", email: "ann@people.test", role: "user" });
     verifier = verifierWith(true);
   });

@@ -15,6 +15,7 @@ import { createTokenVerifier, type TokenVerifier } from "../../src/identity/toke
 import { createUsers, type User, type Users } from "../../src/identity/users.js";
 import { eachDatabase } from "../support/database.js";
 import { createShiftedClock, type ShiftedClock } from "../support/shiftedClock.js";
+import { QUICK_PASSWORDS } from "../support/passwordCost.js";
 
 const PUBLIC_URL = "https://outband.test";
 const ISSUER = `${PUBLIC_URL}/oauth`;
@@ -37,7 +38,7 @@ eachDatabase("tokens", (open) => {
     clock = createShiftedClock();
     const ring = await createKeyRing({ current: secret(Buffer.alloc(32, "token test").toString("base64")), previous: [] });
     sealer = createSealer({ ring, db, clock });
-    users = createUsers({ db, clock });
+    users = createUsers({ db, clock, passwordCost: QUICK_PASSWORDS });
     apiKeys = createApiKeys({ db, clock, adminKey: secret("the-environment's-key-of-32-characters"), cliKey: null });
     keys = await createSigningKeys({ db, sealer, clock });
     sessionTokens = createSessionTokens({ keys, issuer: ISSUER, publicUrl: PUBLIC_URL, clock });

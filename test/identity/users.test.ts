@@ -10,6 +10,7 @@ import { TRIES_PER_ADDRESS, TRIES_PER_EMAIL } from "../../src/identity/signInLim
 import { createUsers, type Users } from "../../src/identity/users.js";
 import { eachDatabase } from "../support/database.js";
 import { createShiftedClock, type ShiftedClock } from "../support/shiftedClock.js";
+import { QUICK_PASSWORDS } from "../support/passwordCost.js";
 
 const PASSWORD = "correct horse battery";
 const isCode = (code: string, reason?: string) => (thrown: unknown) =>
@@ -23,7 +24,7 @@ eachDatabase("people", (open) => {
   beforeEach(async () => {
     db = await open();
     clock = createShiftedClock();
-    users = createUsers({ db, clock });
+    users = createUsers({ db, clock, passwordCost: QUICK_PASSWORDS });
   });
 
   test("an e-mail address signs in however it is written, and is nobody else's", async () => {
@@ -154,7 +155,7 @@ eachDatabase("people", (open) => {
 
   test("the environment's administrator is made once over several instances, and later starts change nothing", async () => {
     const person = { email: "root@people.test", password: secret(PASSWORD) };
-    const instances = [1, 2, 3].map(() => createUsers({ db, clock }));
+    const instances = [1, 2, 3].map(() => createUsers({ db, clock, passwordCost: QUICK_PASSWORDS }));
     const said = await Promise.all(instances.map((instance) => instance.ensureFirstAdmin(person)));
     assert.deepEqual(said.sort(), ["exists", "exists", "made"]);
     assert.equal(await users.ensureFirstAdmin({ email: "root@people.test", password: secret("another password") }), "exists");

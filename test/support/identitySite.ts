@@ -23,6 +23,7 @@ import { createLog } from "../../src/log.js";
 import type { Egress } from "../../src/net/egress.js";
 import { createSignInPages } from "../../src/pages/signIn.js";
 import { createBrowser, type Browser, type Page } from "./browser.js";
+import { QUICK_PASSWORDS } from "./passwordCost.js";
 
 export const PASSWORD = "correct horse battery";
 export const TEST_MASTER_KEY = secret(Buffer.alloc(32, "identity test").toString("base64"));
@@ -73,7 +74,7 @@ export async function openIdentitySite(options: SiteOptions): Promise<IdentitySi
 
   const ring = await createKeyRing({ current: TEST_MASTER_KEY, previous: [] });
   const sealer = createSealer({ ring, db, clock });
-  const users = createUsers({ db, clock });
+  const users = createUsers({ db, clock, passwordCost: QUICK_PASSWORDS });
   const apiKeys = createApiKeys({ db, clock, adminKey: options.adminKey ?? null, cliKey: null });
   const keys = await createSigningKeys({ db, sealer, clock });
   const issuer = issuerOf(publicUrl);

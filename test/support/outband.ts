@@ -8,6 +8,7 @@ import { readSettings } from "../../src/config/config.js";
 import { createLog } from "../../src/log.js";
 import { type AwkwardProvider, startAwkwardProvider } from "./awkwardProvider.js";
 import { type Browser, createBrowser, type Page } from "./browser.js";
+import { QUICK_PASSWORDS } from "./passwordCost.js";
 import { freshEmbeddedDir, freshEmptyDir, freshPostgresUrl } from "./database.js";
 
 export const ADMIN_KEY = "test-admin-key-of-more-than-32-characters";
@@ -99,6 +100,7 @@ export async function startOutband(options: OutbandOptions = {}): Promise<Outban
     const made = await createApp({
       settings: read.settings,
       clock: options.clock ?? systemClock,
+      passwordCost: QUICK_PASSWORDS,
       log: createLog({ level: "debug", write: (line) => logs.push(line) }),
     });
     await made.listen();

@@ -204,8 +204,11 @@ eachDatabase("the app check in the vault", (open, kind) => {
     assert.equal((await rowOf(link.id)).settledAt, null);
     assert.equal(await verify(link, "unhurried"), "completed");
     const died = await began("died");
-    await db.prisma.authorizationLink.update({ where: { id: died.id }, data: { exchangedAt: clock.date() } });
-    clock.advance(2 * MINUTE_MS);
+    await db.prisma.$executeRaw`update authorization_link set exchanged_at = now() where id = ${died.id}`;
+    clock.advance(5 * MINUTE_MS);
+    await vault.sweep();
+    assert.equal((await rowOf(died.id)).settledAt, null, "an instance whose clock is ahead ends nobody's exchange");
+    await db.prisma.$executeRaw`update authorization_link set exchanged_at = now() - interval '61 seconds' where id = ${died.id}`;
     await vault.sweep();
     assert.deepEqual([(await rowOf(died.id)).status, (await rowOf(died.id)).reason], ["failed", "not_stored"]);
   });
