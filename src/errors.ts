@@ -86,8 +86,3 @@ export class OutbandError extends Error {
     return ERRORS[this.code].retryable;
   }
 }
-
-/** Whatever was thrown, as an error of the table: what is not ours becomes `internal` and keeps its cause for the log. */
-export function asOutbandError(thrown: unknown): OutbandError {
-  return thrown instanceof OutbandError ? thrown : new OutbandError("internal", { cause: thrown });
-}

@@ -8,7 +8,7 @@ import type { OfferedTool } from "./front.js";
 import { needsAccount, usable } from "./needs.js";
 import type { OnceKey } from "./onceOnly.js";
 import type { AccountRow, ConnectionRow } from "./store.js";
-import { CALL_MS, type RunDeps, ToolRun } from "./toolRun.js";
+import { type RunDeps, ToolRun } from "./toolRun.js";
 import type { ToolCall, ToolCallOutcome } from "./types.js";
 
 export interface ExecuteDeps extends RunDeps {
@@ -16,7 +16,7 @@ export interface ExecuteDeps extends RunDeps {
 }
 
 export function createExecute(deps: ExecuteDeps) {
-  const { db, clock } = deps;
+  const { db } = deps;
 
   return async function execute(actor: Principal, identifier: Identifier, call: ToolCall): Promise<ToolCallOutcome> {
     const offer = (await deps.offered()).find((one) => one.name === call.tool);
@@ -42,7 +42,7 @@ export function createExecute(deps: ExecuteDeps) {
     const argumentsDigest = digest(parsed.data);
     const onceKey = onceKeyOf(actor, identifier, call, account);
     const claim = offer.tool.effect === "write" && onceKey ? await deps.onceOnly.claim(onceKey, argumentsDigest) : null;
-    const held = claim?.kind === "running" && onceKey ? await deps.onceOnly.waitFor(onceKey, argumentsDigest, clock.deadline(CALL_MS)) : claim;
+    const held = claim?.kind === "running" && onceKey ? await deps.onceOnly.waitFor(onceKey, argumentsDigest, run.over) : claim;
     if (claim && held?.kind !== "yours") return run.recorded(held, account);
 
     const mine = held?.kind === "yours" ? held : null;

@@ -17,7 +17,7 @@ import type { Outcome, ToolCall, ToolCallOutcome } from "./types.js";
 import { needsAccount } from "./needs.js";
 
 /** Contract 6.1: one call ends within 30 s, waits for a person aside. */
-export const CALL_MS = 28_000;
+const CALL_MS = 28_000;
 /** Requests that a tool has under way listen to its call's end. Node warns on stderr at the eleventh; a digest reads 20 messages at once. */
 const LISTENERS_MAX = 64;
 /** How old `last_used_at` may be before it is written again. */
@@ -34,6 +34,8 @@ export interface RunDeps {
 /** One call on its way: what its audit row will say, and how it ends. */
 export class ToolRun {
   readonly executionId: string;
+  /** The call's time is up: from its first step on, waiting for another call of the same key included. */
+  readonly over: AbortSignal;
 
   constructor(
     private readonly deps: RunDeps,
@@ -43,10 +45,11 @@ export class ToolRun {
     readonly call: ToolCall,
   ) {
     this.executionId = newId(deps.clock, "exe");
+    this.over = deps.clock.deadline(CALL_MS);
   }
 
   async execute(account: AccountRow, tool: Tool, args: Record<string, unknown>, claim: (Claim & { kind: "yours" }) | null): Promise<ToolCallOutcome> {
-    const signal = AbortSignal.any([this.call.signal, this.deps.clock.deadline(CALL_MS)]);
+    const signal = AbortSignal.any([this.call.signal, this.over]);
     setMaxListeners(LISTENERS_MAX, signal);
     const connector = this.deps.targets.connectorOf(account.connection);
     try {

@@ -8,10 +8,9 @@ import { createSealer } from "../../src/crypto/dataKeys.js";
 import { createKeyRing } from "../../src/crypto/keyring.js";
 import { secret, type Secret } from "../../src/crypto/secret.js";
 import type { Database } from "../../src/db/client.js";
-import { asOutbandError } from "../../src/errors.js";
 import { createAssets } from "../../src/http/assets.js";
 import { requestContext, securityHeaders } from "../../src/http/guard.js";
-import { notFound, pageErrors } from "../../src/http/problem.js";
+import { notFound, pageErrors, readThrown } from "../../src/http/problem.js";
 import { createRenderer } from "../../src/http/render.js";
 import { createSessions, csrfToken, currentPerson, requirePerson, type Sessions } from "../../src/http/session.js";
 import { createApiKeys, type ApiKeys } from "../../src/identity/apiKeys.js";
@@ -111,7 +110,7 @@ export async function openIdentitySite(options: SiteOptions): Promise<IdentitySi
       const principal = await verifier.verify(bearer, `${publicUrl}${req.baseUrl}${req.path === "/" ? "" : req.path}`);
       res.json({ ...principal, scopes: [...principal.scopes].sort() });
     } catch (thrown) {
-      const error = asOutbandError(thrown);
+      const error = readThrown(thrown);
       res.status(error.status).json({ code: error.code, reason: error.reason });
     }
   });
