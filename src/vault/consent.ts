@@ -188,7 +188,7 @@ export function createConsent(deps: ConsentDeps): Steps {
     const now = await settledOrHeld(link);
     if (isHeld(now) && code !== null && now.codeHash !== null && sameText(hashToken(code), now.codeHash)) return { kind: "awaits_app", link: book.view(now), code, repeated: true };
     if (now.status === "completed") return { kind: "connected", link: book.view(now), account: accountView(now.account), repeated: true };
-    return { ...outcome(now, now.settledAt === null ? "under_way" : keeper.failureFor(now)), repeated: true };
+    return { ...outcome(now, now.settledAt === null && !isHeld(now) ? "under_way" : keeper.failureFor(now)), repeated: true };
   }
 
   async function settledOrHeld(link: LinkRow): Promise<LinkRow> {
