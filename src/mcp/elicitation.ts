@@ -237,6 +237,8 @@ class Chain {
         clientName: principal.clientName,
         tool,
         scopesRequired: outcome.scopes,
+        // An answer without the state that says to what.
+        hasSeen: this.#round.state === null && this.#round.responses !== undefined,
       });
     } catch (thrown) {
       if (thrown instanceof OutbandError && NO_LINK.has(thrown.code)) return thrown;

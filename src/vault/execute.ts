@@ -30,7 +30,8 @@ export function createExecute(deps: ExecuteDeps) {
 
     const rows = await accountsOf(identifier, offer.connectionName);
     if (!rows.connection.enabled) return run.failed("not_allowed", "connection_disabled", `The connection ${offer.connectionName} is disabled.`);
-    const account = chosen(rows.accounts, call.account);
+    const found = chosen(rows.accounts, call.account);
+    const account = found === "ambiguous" && offer.tool.effect === "write" && call.idempotencyKey !== undefined ? await ofKey(actor, identifier, call, rows.accounts) : found;
     if (account === "ambiguous") {
       const labels = rows.accounts.map((row) => row.label || "default");
       return run.failed("ambiguous_account", null, `Several accounts are connected. Say which one with "account": ${labels.map((label) => JSON.stringify(label)).join(", ")}.`);
@@ -54,6 +55,13 @@ export function createExecute(deps: ExecuteDeps) {
       if (mine) await deps.onceOnly.letGo(mine.executionId);
     }
   };
+
+  /** Several accounts, and none named: a write that was done under its key before was done on one of them. */
+  async function ofKey(actor: Principal, identifier: Identifier, call: ToolCall, accounts: readonly AccountRow[]): Promise<AccountRow | "ambiguous"> {
+    const keys = accounts.flatMap((account) => onceKeyOf(actor, identifier, call, account) ?? []);
+    const known = await deps.onceOnly.known(keys);
+    return accounts.find(({ id }) => id === known?.accountId) ?? "ambiguous";
+  }
 
   async function accountsOf(identifier: Identifier, connectionName: string): Promise<{ connection: ConnectionRow; accounts: AccountRow[] }> {
     const connection = await db.prisma.connection.findUniqueOrThrow({

@@ -18,6 +18,8 @@ import { type LinkCreated, type LinkRequest, type LinkView, OPERATOR_REASONS, ty
 
 /** Contract 6.1.5: links for one person, client and connection within LINK_TTL_S, whatever became of them except completed. */
 const LINKS_AT_MOST = 3;
+/** Calls side by side share a link; more than these are one call again and again. */
+const SHOWN_AT_MOST = 8;
 /** A shared link must leave its reader some time. */
 const SHARED_REST_MS = 60_000;
 /** Marks belong to letters: without them neither Hindi nor a decomposed accent could be written. */
@@ -186,9 +188,10 @@ export function createLinkBook(deps: LinkDeps) {
     await tx.$executeRaw`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`;
   }
 
+  /** The open link that a parallel call of this client made. One that was seen, or shown many times, is not shown again: a client that drops its state would else be asked for ever. */
   async function sharedLink(tx: Tx, connection: ConnectionRow, request: LinkRequest, terms: Terms): Promise<AuthorizationLink | null> {
     const wanted = request.scopesRequired ?? [];
-    return tx.authorizationLink.findFirst({
+    const open = await tx.authorizationLink.findFirst({
       where: {
         connectionId: connection.id,
         identifier: request.identifier,
@@ -206,6 +209,10 @@ export function createLinkBook(deps: LinkDeps) {
       },
       orderBy: { createdAt: "desc" },
     });
+    if (!open) return null;
+    if (!request.hasSeen && (await tx.elicitation.count({ where: { linkId: open.id } })) < SHOWN_AT_MOST) return open;
+    await tx.authorizationLink.update({ where: { id: open.id }, data: { answeredAt: clock.date() } });
+    return null;
   }
 
   async function recentLinks(tx: Tx, connection: ConnectionRow, request: LinkRequest): Promise<number> {

@@ -33,6 +33,8 @@ export type Claim =
 
 export interface OnceOnly {
   claim(key: OnceKey, argumentsDigest: string): Promise<Claim>;
+  /** Which of these, alone, was claimed before: a repeated call names its account no better than the first did. */
+  known(keys: readonly OnceKey[]): Promise<OnceKey | null>;
   /** Waits for the call that holds the key. Null: it did not end in time. */
   waitFor(key: OnceKey, argumentsDigest: string, signal: AbortSignal): Promise<Claim | null>;
   done(executionId: string, connectionId: string, result: ToolResult): Promise<void>;
@@ -61,7 +63,7 @@ export function createOnceOnly(deps: { db: Database; clock: Clock; log: Log; sea
   let stopPuttingOff: (() => void) | null = null;
 
   async function claim(key: OnceKey, argumentsDigest: string): Promise<Claim> {
-    const onceKey = hashToken(JSON.stringify([key.identifier, key.clientId, key.tool, key.accountId, key.key]));
+    const onceKey = hashOf(key);
     const id = newId(clock, "exe");
     const now = clock.date();
     const expiresAt = new Date(now.getTime() + KEPT_MS);
@@ -104,6 +106,11 @@ export function createOnceOnly(deps: { db: Database; clock: Clock; log: Log; sea
 
   return {
     claim,
+    async known(keys) {
+      const byHash = new Map(keys.map((key) => [hashOf(key), key]));
+      const rows = await db.query<{ once_key: string }>(KNOWN, [[...byHash.keys()]]);
+      return rows.length === 1 ? (byHash.get(rows[0]?.once_key ?? "") ?? null) : null;
+    },
     async waitFor(key, argumentsDigest, signal) {
       for (let pauseMs = 100; !signal.aborted; pauseMs = Math.min(pauseMs * 1.5, 1000)) {
         const now = await claim(key, argumentsDigest);
@@ -136,6 +143,12 @@ export function createOnceOnly(deps: { db: Database; clock: Clock; log: Log; sea
     },
   };
 }
+
+function hashOf(key: OnceKey): string {
+  return hashToken(JSON.stringify([key.identifier, key.clientId, key.tool, key.accountId, key.key]));
+}
+
+const KNOWN = { name: "once_known", text: "select once_key from tool_execution where once_key = any($1::text[])" };
 
 const CLAIM = {
   name: "once_claim",

@@ -88,6 +88,8 @@ export interface LinkRequest {
   scopesRequired?: string[];
   returnTo?: string | null;
   callerState?: string | null;
+  /** MCP: the client answered a question about this connection without saying which. It has seen the open link: another one, then. */
+  hasSeen?: boolean;
   /** Default: what the actor's token says, else sign_in. `app` needs a `returnTo`. */
   verification?: Verification;
 }

@@ -5,7 +5,7 @@ import { before, describe, test } from "node:test";
 import { connect, consent, finish, KINDS, retryOf } from "../support/journey.js";
 import { createBrowser } from "../support/browser.js";
 import { callTool, linkOf, mcp, outcomeOf } from "../support/mcpCall.js";
-import { type Outband, startOutband } from "../support/outband.js";
+import { type Answer, type Outband, startOutband } from "../support/outband.js";
 
 const EXCHANGE = "POST /google/token";
 
@@ -228,6 +228,23 @@ for (const kind of KINDS) {
       assert.equal(links.size, 3);
       const refused = await call(person.token, "summarize_inbox");
       assert.deepEqual([outcomeOf(refused).outcome, outcomeOf(refused).reason], ["not_connected", "asked_too_often"]);
+    });
+
+    test("one that answers without its state gets no link twice, and one that only calls again and again comes to an end too", async () => {
+      const accepting = await outband.person("accepting");
+      const answers = [];
+      for (let n = 0; n < 5; n += 1) answers.push(await call(accepting.token, "summarize_inbox", {}, { retry: { inputResponses: { connect_gmail: { action: "accept" } } } }));
+      assert.equal(new Set(answers.slice(0, 3).map((answer) => linkOf(answer))).size, 3);
+      for (const refused of answers.slice(3)) assert.equal(outcomeOf(refused).reason, "asked_too_often", JSON.stringify(refused.body));
+
+      const calling = await outband.person("calling");
+      const links: string[] = [];
+      let last: Answer | null = null;
+      for (let n = 0; n < 30 && !outcomeOf(last ?? ({ body: null } as Answer)); n += 1) {
+        last = await call(calling.token, "summarize_inbox");
+        if (linkOf(last)) links.push(linkOf(last));
+      }
+      assert.deepEqual([links.length, new Set(links).size, last && outcomeOf(last).reason], [24, 3, "asked_too_often"]);
     });
 
     test("parallel unanswered calls share one link", async () => {

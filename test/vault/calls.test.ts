@@ -97,6 +97,20 @@ for (const kind of KINDS) {
       });
     }
 
+    test("a second account that is connected later does not make a repeated call ambiguous", async () => {
+      const person = await connected("grown", "slack_post_message", "connect_slack");
+      const token = await person.session();
+      const post = (text: string, more: Record<string, string> = {}) => callTool(outband.url, token, "slack_post_message", { channel: "#random", text, idempotency_key: "k-grown", ...more });
+      const first = await post("once");
+      assert.notEqual(first.body.result.isError, true, JSON.stringify(first.body));
+      const second = await outband.api("POST", "/authorization-links", { connection_name: "slack", identifier: person.sub, label: "work" });
+      assert.equal((await connect(second.body.url, await person.signIn())).status, 200);
+      assert.deepEqual((await post("once")).body.result.structuredContent, first.body.result.structuredContent);
+      assert.equal(outcomeOf(await post("other")).reason, "idempotency_key_reused");
+      assert.equal(outcomeOf(await callTool(outband.url, token, "slack_post_message", { channel: "#random", text: "new", idempotency_key: "k-new" })).outcome, "ambiguous_account");
+      assert.equal(outband.provider.count(/chat\.postMessage/), 1);
+    });
+
     test("the same idempotency key sends one message; with other arguments it is refused", async () => {
       const person = await connected("idempotent", "slack_post_message", "connect_slack");
       const token = await person.session();
