@@ -52,7 +52,7 @@ import { createVault } from "./vault/vault.js";
 import { startWorker } from "./worker.js";
 
 const MINUTE_MS = 60_000;
-const MCP_ENDPOINTS = ["/mcp"];
+const MCP_ENDPOINTS = ["/mcp", "/mcp/meta"];
 /** The sandbox's port is the next one, so that its addresses stay the same over restarts. */
 const SANDBOX_PORT_STEP = 1;
 /** How long requests in flight may take once the program is told to stop. */

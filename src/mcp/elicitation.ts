@@ -25,7 +25,7 @@ import {
   connectPageOf,
   declinedText,
   notConnectedText,
-  OPERATOR_REASONS,
+  isOperators,
   openThePageText,
   operatorText,
   type Subject,
@@ -145,7 +145,7 @@ class Chain {
     try {
       for (;;) {
         const outcome = await this.#attempt(this.#state.answers);
-        if (outcome.kind !== "needs_account" || isOperators(outcome)) return await this.#conclude(outcome);
+        if (outcome.kind !== "needs_account" || isOperators(outcome.reason)) return await this.#conclude(outcome);
         const link = await this.#deps.vault.links.get(pending.link);
         if (link?.status !== "open" && link?.status !== "started") return await this.#afterLink(outcome, link);
         const next = await leg.next();
@@ -197,7 +197,7 @@ class Chain {
   async #askToConnect(outcome: NeedsAccount): Promise<Answer> {
     const { connectionName, readiness, reason } = outcome;
     const subject = this.#subject(outcome);
-    if (isOperators(outcome)) return this.#end({ outcome: "provider_error", reason, text: operatorText(subject, reason), connectionName });
+    if (isOperators(outcome.reason)) return this.#end({ outcome: "provider_error", reason, text: operatorText(subject, reason), connectionName });
     if (!this.#round.can.url)
       return this.#end({ outcome: OUTCOME_OF[readiness], reason, text: openThePageText(subject, readiness, this.#page), connectionName });
     const link = this.#state.questions >= this.#deps.settings.maxRounds ? "asked_too_often" : await this.#link(outcome);
@@ -335,10 +335,6 @@ class Chain {
     const { connectionName, connectionTitle, sandbox } = this.#round.tool;
     return { connectionName: outcome?.connectionName ?? connectionName ?? "", title: outcome?.connectionTitle ?? connectionTitle, sandbox };
   }
-}
-
-function isOperators(outcome: NeedsAccount): boolean {
-  return Object.hasOwn(OPERATOR_REASONS, outcome.reason);
 }
 
 function reasonOf(outcome: NeedsAccount, link: LinkView | null): string {

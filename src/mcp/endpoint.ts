@@ -17,7 +17,7 @@ import type { Log } from "../log.js";
 import type { Vault } from "../vault/front.js";
 import { argumentsDigest } from "./arguments.js";
 import { BODY_BYTES_MAX, readBody } from "./body.js";
-import { createElicitation } from "./elicitation.js";
+import { createElicitation, type Elicitation } from "./elicitation.js";
 import {
   bearerOf,
   challenge,
@@ -30,12 +30,13 @@ import {
   SCOPES,
   scopeChallenge,
 } from "./guard.js";
+import { createMetaTools } from "./meta/metaTools.js";
 import { createOwnTools } from "./ownTools.js";
 import { createQuestionBook } from "./questions.js";
-import { createStateCodec } from "./requestState.js";
+import { createStateCodec, type StateCodec } from "./requestState.js";
 import { createSeats } from "./seats.js";
-import { Asked, createServerFactory } from "./server.js";
-import { type Catalogue, createCatalogue } from "./tools.js";
+import { Asked, createServerFactory, INSTRUCTIONS, META_INSTRUCTIONS } from "./server.js";
+import { type Catalogue, createCatalogue, fixedCatalogue } from "./tools.js";
 
 export interface McpRouterDeps {
   vault: Vault;
@@ -51,15 +52,40 @@ export interface McpRouterDeps {
   stopping: AbortSignal;
 }
 
+/** What one address serves. */
+interface Endpoint {
+  address: EndpointAddress;
+  catalogue: Catalogue;
+  instructions: string;
+}
+
 /** Mounted before any body parser: it reads its bodies itself, and only after the bearer was checked. */
 export function createMcpRouter(deps: McpRouterDeps): Router {
-  const { settings, clock, log } = deps;
-  const address: EndpointAddress = { publicUrl: settings.publicUrl, path: "/mcp" };
-  const catalogue = createCatalogue({ vault: deps.vault, own: createOwnTools({ ...deps, publicUrl: settings.publicUrl }) });
+  const { settings, clock, vault } = deps;
+  const { publicUrl } = settings;
   const states = createStateCodec({ ring: deps.ring, clock, linkTtlS: settings.linkTtlS });
   const questions = createQuestionBook(deps);
   const elicitation = createElicitation({ ...deps, questions, seats: createSeats(), states });
-  const factory = createServerFactory({ catalogue, elicitation, states, clock, log });
+  const endpoints: Endpoint[] = [
+    { address: { publicUrl, path: "/mcp" }, catalogue: createCatalogue({ vault, own: createOwnTools({ ...deps, publicUrl }) }), instructions: INSTRUCTIONS },
+    { address: { publicUrl, path: "/mcp/meta" }, catalogue: fixedCatalogue(createMetaTools({ ...deps, publicUrl, tools: createCatalogue({ vault, own: [] }) })), instructions: META_INSTRUCTIONS },
+  ];
+
+  const router = Router();
+  for (const endpoint of endpoints) mount(router, endpoint, deps, { elicitation, states });
+  const [direct] = endpoints;
+  // RFC 9728 section 3.1: for a client that looks at the origin alone.
+  if (direct) router.all(WELL_KNOWN, ...metadataOf(direct.address, deps));
+  router.use(failed(deps.log));
+  return router;
+}
+
+const WELL_KNOWN = "/.well-known/oauth-protected-resource";
+
+function mount(router: Router, endpoint: Endpoint, deps: McpRouterDeps, parts: { elicitation: Elicitation; states: StateCodec }): void {
+  const { settings, clock, log } = deps;
+  const { address, catalogue } = endpoint;
+  const factory = createServerFactory({ ...endpoint, ...parts, clock, log });
   const onerror = (error: Error): void => log.debug("mcp request refused", { detail: error.message });
   const handler = () => createMcpHandler(factory, { legacy: "stateless", maxRequestBodySize: BODY_BYTES_MAX, onerror });
   const serve = toNodeHandler(handler(), { onerror });
@@ -68,9 +94,8 @@ export function createMcpRouter(deps: McpRouterDeps): Router {
   const serveListening = toNodeHandler(listening, { onerror });
   deps.stopping.addEventListener("abort", () => void listening.close(), { once: true });
 
-  const router = Router();
   const hostAndOrigin = [hostCheck(settings.publicUrl), originCheck(settings.publicUrl, settings.allowedOrigins)];
-  router.all("/mcp", ...hostAndOrigin, preflight("POST, OPTIONS"), async (req, res) => {
+  router.all(address.path, ...hostAndOrigin, preflight("POST, OPTIONS"), async (req, res) => {
     const principal = await authenticated(deps, address, req, res);
     if (principal === null) return;
     if (req.method !== "POST") {
@@ -91,12 +116,12 @@ export function createMcpRouter(deps: McpRouterDeps): Router {
     const serveIt = body.message["method"] === "subscriptions/listen" ? serveListening : serve;
     await serveIt(Object.assign(req, { auth }), res, body.message);
   });
-  const metadata = protectedResource(address, deps.authorizationServers ?? [`${settings.publicUrl}/oauth`]);
-  for (const path of ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"]) {
-    router.all(path, originCheck(settings.publicUrl, settings.allowedOrigins), preflight("GET, OPTIONS"), metadata);
-  }
-  router.use(failed(log));
-  return router;
+  router.all(WELL_KNOWN + address.path, ...metadataOf(address, deps));
+}
+
+function metadataOf(address: EndpointAddress, { settings, authorizationServers }: McpRouterDeps): RequestHandler[] {
+  const document = protectedResource(address, authorizationServers ?? [`${settings.publicUrl}/oauth`]);
+  return [originCheck(settings.publicUrl, settings.allowedOrigins), preflight("GET, OPTIONS"), document];
 }
 
 /** Null: the answer was given. The token itself goes no further than this. */
@@ -122,7 +147,7 @@ async function askedOf(
   const name = message["method"] === "tools/call" ? params?.["name"] : undefined;
   const tool = typeof name === "string" ? await catalogue.find(name) : null;
   const args = objectOf(params?.["arguments"]) ?? {};
-  const call = tool && { tool, args, argumentsDigest: argumentsDigest(args) };
+  const call = tool && { tool, args, argumentsDigest: argumentsDigest(args), effect: (await tool.effectOf?.(args)) ?? tool.effect };
   return new Asked(
     principal,
     address.path,
@@ -134,7 +159,7 @@ async function askedOf(
 
 /** `mcp:write` includes reading (AZ-08). Null: the token has what this takes. */
 function scopesNeeded(asked: Asked, principal: PersonPrincipal): readonly string[] | null {
-  if (asked.call?.tool.effect === "write") return principal.scopes.has("mcp:write") ? null : SCOPES;
+  if (asked.call?.effect === "write") return principal.scopes.has("mcp:write") ? null : SCOPES;
   return principal.scopes.has("mcp:read") || principal.scopes.has("mcp:write") ? null : ["mcp:read"];
 }
 

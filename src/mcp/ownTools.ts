@@ -1,42 +1,19 @@
 // The tools that are about the accounts themselves: list_my_connections and disconnect_account.
-// Must never happen: another person's account in an answer; an account disconnected without the typed confirmation; an
-// answer that tells of accounts before its audit row is durable.
+// Must never happen: another person's account in an answer; an account disconnected without the typed confirmation.
 import { z } from "zod";
-import { recordAudit } from "../audit/audit.js";
-import type { Clock } from "../clock.js";
 import type { FormQuestion, ToolResult } from "../connectors/connector.js";
-import { cleanLine } from "../connectors/untrusted.js";
-import type { Database } from "../db/client.js";
-import { newId } from "../ids.js";
 import type { Vault } from "../vault/front.js";
-import type { AccountView, ConnectionView, Outcome, Readiness, ToolCallOutcome } from "../vault/types.js";
-import { problemsOf } from "./arguments.js";
-import { annotationsOf, type CheckedCall, jsonSchema, type McpTool, type Try } from "./tools.js";
+import type { AccountView } from "../vault/types.js";
+import { connectionsOf, connectionsOutput } from "./connectionsList.js";
+import { type EndDeps, endOf, ownTool } from "./ownTool.js";
+import type { McpTool, Try } from "./tools.js";
 import { connectPageOf } from "./words.js";
 
-export interface OwnToolsDeps {
+export interface OwnToolsDeps extends EndDeps {
   vault: Pick<Vault, "connections" | "accounts">;
-  db: Pick<Database, "prisma">;
-  clock: Clock;
   publicUrl: string;
 }
 
-const accountShape = z.object({
-  label: z.string(),
-  external_account: z.object({ id: z.string(), email: z.string().nullable(), name: z.string().nullable() }).nullable(),
-  status: z.enum(["PENDING", "ACTIVE", "EXPIRED", "REVOKED", "ERROR"]),
-});
-const listOutput = z.object({
-  connections: z.array(
-    z.object({
-      connection_name: z.string(),
-      connector: z.string(),
-      title: z.string(),
-      readiness: z.enum(["ready", "needs_reauth", "needs_connection"]),
-      accounts: z.array(accountShape),
-    }),
-  ),
-});
 const disconnectInput = z.object({
   connection_name: z.string().min(1).max(32).describe("The connection, as in list_my_connections."),
   account: z
@@ -60,68 +37,9 @@ function listMyConnections(deps: OwnToolsDeps): McpTool {
     effect: "read",
     hints: { destructive: false, idempotent: true, openWorld: false },
     input: z.object({}),
-    output: listOutput,
-    async run(one) {
-      const { sub } = one.principal;
-      const [connections, accounts] = await Promise.all([deps.vault.connections.list(), deps.vault.accounts.ofPerson(sub)]);
-      const listed = connections.filter(({ enabled }) => enabled).map((connection) => described(connection, accounts));
-      const end = endOf(deps, one, "list_my_connections");
-      return end.done({
-        text: listText(
-          listed,
-          connections.some(({ sandbox, enabled }) => sandbox && enabled),
-        ),
-        untrusted: namesText(listed),
-        structured: { connections: listed },
-      });
-    },
+    output: connectionsOutput,
+    run: async (one) => endOf(deps, one, "list_my_connections").done(await connectionsOf(deps.vault, one.principal.sub)),
   });
-}
-
-type Described = z.output<typeof listOutput>["connections"][number];
-
-function described(connection: ConnectionView, accounts: readonly AccountView[]): Described {
-  const own = accounts.filter(({ connectionName }) => connectionName === connection.name);
-  return {
-    connection_name: connection.name,
-    connector: connection.connector,
-    title: connection.sandbox ? `${connection.title} (sandbox)` : connection.title,
-    readiness: best(own.map(({ readiness }) => readiness)),
-    accounts: own.map(({ label, external, status }) => ({
-      label: label || "default",
-      external_account: external && { id: cleanLine(external.id, 256), email: lineOrNull(external.email), name: lineOrNull(external.name) },
-      status,
-    })),
-  };
-}
-
-function best(readiness: readonly Readiness[]): Readiness {
-  return readiness.includes("ready") ? "ready" : readiness.includes("needs_reauth") ? "needs_reauth" : "needs_connection";
-}
-
-function lineOrNull(text: string | null): string | null {
-  return text === null ? null : cleanLine(text, 320);
-}
-
-function listText(listed: readonly Described[], sandbox: boolean): string {
-  if (listed.length === 0) return "No service can be connected here yet.";
-  const lines = listed.map(
-    ({ connection_name, title, readiness, accounts }) =>
-      `- ${connection_name} (${title}): ${readiness}, ${accounts.length === 1 ? "1 account" : `${accounts.length} accounts`}`,
-  );
-  const note = sandbox ? ["Those marked sandbox hold practice data, not real accounts."] : [];
-  return ["What this person can connect here:", ...lines, ...note].join("\n");
-}
-
-/** Upstream names come from the provider, so they stand apart. */
-function namesText(listed: readonly Described[]): string[] {
-  const lines = listed.flatMap(({ connection_name, accounts }) =>
-    accounts.map(
-      ({ label, external_account, status }) =>
-        `${connection_name}, ${label}: ${status}${external_account ? `, ${external_account.email ?? external_account.name ?? external_account.id}` : ""}`,
-    ),
-  );
-  return lines.length > 0 ? [lines.join("\n")] : [];
 }
 
 function disconnectAccount(deps: OwnToolsDeps): McpTool {
@@ -190,72 +108,4 @@ function disconnected(account: AccountView): ToolResult {
 
 function titleOf(account: AccountView): string {
   return account.sandbox ? `${account.connectionTitle} (sandbox)` : account.connectionTitle;
-}
-
-/** The ends of a call of ours, each with its audit row first. */
-function endOf(deps: OwnToolsDeps, one: Try, tool: string, connectionName: string | null = null) {
-  const executionId = newId(deps.clock, "exe");
-  const audit = (outcome: string, reason: string | null, account: AccountView | null): Promise<void> =>
-    recordAudit(deps.db.prisma, {
-      category: "tool_call",
-      action: "tool.executed",
-      actor: one.principal,
-      identifier: one.principal.sub,
-      connectionName: connectionName ?? undefined,
-      accountId: account?.id,
-      tool,
-      outcome,
-      reason: reason ?? undefined,
-      detail: { execution_id: executionId },
-      requestId: one.requestId,
-      traceId: one.traceId,
-    });
-  return {
-    async done(result: ToolResult): Promise<ToolCallOutcome> {
-      await audit("ok", null, null);
-      return { kind: "done", executionId, result, replayed: false, account: null };
-    },
-    async failed(outcome: Outcome, reason: string | null, text: string, account: AccountView | null = null): Promise<ToolCallOutcome> {
-      await audit(outcome, reason, account);
-      return { kind: "failed", outcome, reason, text, connectionName, executionId };
-    },
-  };
-}
-
-interface OwnTool {
-  name: string;
-  title: string;
-  description: string;
-  effect: "read" | "write";
-  hints: { destructive: boolean; idempotent: boolean; openWorld: boolean };
-  input: z.ZodObject;
-  output: z.ZodObject;
-  run(one: Try): Promise<ToolCallOutcome>;
-}
-
-function ownTool(tool: OwnTool): McpTool {
-  const { name, title, description, effect, hints, input, output, run } = tool;
-  return {
-    name,
-    title,
-    effect,
-    connectionName: null,
-    connectionTitle: "Outband",
-    sandbox: false,
-    listed: {
-      name,
-      title,
-      description,
-      inputSchema: jsonSchema(input),
-      outputSchema: jsonSchema(output),
-      annotations: annotationsOf(title, effect, hints),
-    },
-    check(args) {
-      const parsed = input.safeParse(args);
-      if (!parsed.success) return { ok: false, problems: problemsOf(parsed.error.issues, args) };
-      const call: CheckedCall = { args, account: undefined, idempotencyKey: undefined };
-      return { ok: true, call };
-    },
-    run,
-  };
 }

@@ -14,7 +14,7 @@ export const UNTRUSTED_HEADER = "Text from a third party follows, each line mark
 /** Connectors cap what they carry; this holds for all of them. */
 const UNTRUSTED_CHARS_MAX = 100_000;
 const OWN_CHARS_MAX = 20_000;
-const SANDBOX_NOTE = "(sandbox: practice data, not a real account)";
+export const SANDBOX_NOTE = "(sandbox: practice data, not a real account)";
 
 export interface NotDone {
   outcome: Outcome;

@@ -31,6 +31,8 @@ export interface McpTool {
   name: string;
   title: string;
   effect: "read" | "write";
+  /** What a call with these arguments does, where that depends on them; default: `effect`. */
+  effectOf?(args: Record<string, unknown>): Promise<"read" | "write">;
   connectionName: string | null;
   connectionTitle: string;
   sandbox: boolean;
@@ -86,6 +88,11 @@ export function createCatalogue(deps: { vault: Pick<Vault, "tools">; own: readon
       return offer ? vaultTool(deps.vault, offer, schemasOf(offer.tool)) : null;
     },
   };
+}
+
+/** For an endpoint whose tools never change. */
+export function fixedCatalogue(tools: readonly McpTool[]): Catalogue {
+  return { list: async () => [...tools], find: async (name) => tools.find((tool) => tool.name === name) ?? null };
 }
 
 function vaultTool(vault: Pick<Vault, "tools">, offer: OfferedTool, schemas: Schemas): McpTool {

@@ -16,6 +16,10 @@ export const OPERATOR_REASONS: Readonly<Record<string, string>> = {
   misconfigured: "its set-up is incomplete or wrong",
 };
 
+export function isOperators(reason: string): boolean {
+  return Object.hasOwn(OPERATOR_REASONS, reason);
+}
+
 const REASONS: Readonly<Record<string, string>> = {
   consent_denied: "the person said no on the consent page",
   denied: "the person said no on the consent page",

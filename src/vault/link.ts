@@ -178,7 +178,9 @@ export function createLinkBook(deps: LinkDeps) {
     const minimum = connector.scopes.filter((scope) => scope.required).map((scope) => scope.name);
     const named = request.scopesRequired ?? connector.tools.find((tool) => tool.name === request.tool)?.scopes;
     const required = unique(named && named.length > 0 ? named : minimum);
-    const offered = request.askedBy === "page" ? connector.scopes.map((scope) => scope.name) : minimum;
+    // Nobody said for which tool: whatever may come to be needed is offered, and can be left out.
+    const isForAny = request.askedBy === "page" || (request.askedBy === "mcp" && request.tool === null);
+    const offered = isForAny ? connector.scopes.map((scope) => scope.name) : minimum;
     return { required, requested: unique([...offered, ...required, ...connection.scopes, ...account.scopes]) };
   }
 

@@ -10,10 +10,12 @@ export interface CallOptions {
   signal?: AbortSignal;
   meta?: Record<string, unknown>;
   id?: number;
+  /** Default: /mcp. */
+  endpoint?: string;
 }
 
 export async function mcp(url: string, token: string, method: string, params: Record<string, unknown>, options: CallOptions = {}): Promise<Answer> {
-  const answer = await fetch(`${url}/mcp`, {
+  const answer = await fetch(`${url}${options.endpoint ?? "/mcp"}`, {
     method: "POST",
     headers: {
       authorization: `Bearer ${token}`,
