@@ -51,10 +51,10 @@ const NO_LINKS = { elicitation: { form: {} } };
 const noToken: Want = { says: "no token", status: 401, code: -32600, refuses: true };
 const answered: Want = { says: "answered", status: 200, refuses: false };
 
-function call(who: string, tokenOf: (world: World) => string, about: string, want: Want, method: string, paramsOf: (world: World) => Record<string, unknown>, more: { also?: Cell["also"]; retry?: (world: World) => Promise<Record<string, unknown>>; changes?: readonly string[] } = {}): Cell {
+function call(who: string, tokenOf: (world: World) => string, about: string, want: Want, method: string, paramsOf: (world: World) => Record<string, unknown>, more: { also?: Cell["also"]; retry?: (world: World) => Promise<Record<string, unknown>>; changes?: readonly string[]; endpoint?: string } = {}): Cell {
   const person = BEARERS[who];
   return {
-    route: "ALL /mcp",
+    route: `ALL ${more.endpoint ?? "/mcp"}`,
     who: `bearer: ${who}`,
     about,
     want,
@@ -64,7 +64,7 @@ function call(who: string, tokenOf: (world: World) => string, about: string, wan
     async run(world) {
       const params = paramsOf(world);
       const retry = await more.retry?.(world);
-      const answer = await mcp(world.outband.url, tokenOf(world), method, params, { ...NO_LINKS, ...(retry ? { retry } : {}) });
+      const answer = await mcp(world.outband.url, tokenOf(world), method, params, { ...NO_LINKS, ...(retry ? { retry } : {}), ...(more.endpoint ? { endpoint: more.endpoint } : {}) });
       const text = JSON.stringify(answer.body ?? {});
       return { reply: { status: answer.status, location: null, text }, sent: JSON.stringify({ params, retry }) };
     },
@@ -106,6 +106,36 @@ const REACHES: [string, Holder, (world: World) => string | undefined][] = [
   ["the other's account by its id", "other", ({ real }) => real["other"]],
   ["the other's account by its address", "other", () => "other-active@upstream.example"],
 ];
+
+/** META mode: a token of the other endpoint opens nothing; within it, names reach one's own accounts alone. */
+function meta(): Cell[] {
+  const endpoint = "/mcp/meta";
+  const list = () => ({ name: "list_connections", arguments: {} });
+  const cells: Cell[] = [];
+  for (const who of Object.keys(BEARERS)) cells.push(call(who, tokenNamed(who), "list_connections", noToken, "tools/call", list, { endpoint }));
+  for (const [who, token] of Object.entries(NO_BEARERS)) cells.push(call(who, token, "list_connections", noToken, "tools/call", list, { endpoint }));
+  for (const person of ["owner", "other"] as const) {
+    const who = `${person}'s META session`;
+    const shows = [PEOPLE[person].sub];
+    cells.push({ ...call(who, tokenNamed(who), "list_connections", answered, "tools/call", list, { endpoint, also: isDone }), shows });
+    cells.push({ ...call(who, tokenNamed(who), "on the direct endpoint", noToken, "tools/call", () => ({ name: "list_my_connections", arguments: {} })), shows });
+    for (const tool of TOOLS) {
+      // Our own tools are not run through this one.
+      if (tool.connection === null || tool.name === "disconnect_account") continue;
+      const params = (account: string | undefined) => ({ name: "execute_tool", arguments: { tool_name: tool.name, arguments: tool.args, account } });
+      if (tool.own) cells.push({ ...call(who, tokenNamed(who), `execute_tool ${tool.name}, own`, answered, "tools/call", () => params("default"), { endpoint, also: isDone }), shows });
+      for (const [about, holder, account] of REACHES) {
+        if (person === holder) continue;
+        cells.push({ ...call(who, tokenNamed(who), `execute_tool ${tool.name}, ${about}`, answered, "tools/call", (world) => params(account(world)), { endpoint, also: isNotConnected }), shows });
+      }
+    }
+  }
+  return cells;
+}
+
+function isNotConnected({ text }: Reply): string | null {
+  return JSON.parse(text).result?.structuredContent?.status === "not_connected" ? null : `was answered otherwise: ${text.slice(0, 300)}`;
+}
 
 function tools(): Cell[] {
   const cells: Cell[] = [];
@@ -231,7 +261,7 @@ function http(): Cell[] {
   raw("ALL /mcp", "nobody", "no token", noToken, "POST", "/mcp", () => ({}));
   raw("ALL /mcp", "the owner's browser", "a cookie in place of a token", noToken, "POST", "/mcp", ({ visitors }) => ({ cookie: visitors.owner.cookie }));
   raw("ALL /mcp", "a page of another site", "with the owner's token", { says: "not this origin", status: 403, refuses: true }, "POST", "/mcp", ({ bearers }) => ({ ...authorization(bearers["owner's session"]), origin: "https://evil.example" }));
-  for (const path of ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"]) {
+  for (const path of ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource/mcp/meta"]) {
     raw(`ALL ${path}`, "nobody", "the metadata", { says: "shown", status: 200, refuses: false }, "GET", path, () => ({}));
     raw(`ALL ${path}`, "nobody", "the metadata, by POST", { says: "only read", status: 405, refuses: true }, "POST", path, () => ({}));
   }
@@ -239,6 +269,6 @@ function http(): Cell[] {
 }
 
 export function mcpCells(): Cell[] {
-  return [...tools(), ...otherMethods(), ...requestStates(), ...executions(), ...http()];
+  return [...tools(), ...meta(), ...otherMethods(), ...requestStates(), ...executions(), ...http()];
 }
 

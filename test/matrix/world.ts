@@ -58,6 +58,7 @@ export async function makeWorld(kind: "embedded" | "postgresql"): Promise<World>
   for (const person of ["disabled", "deleted"] as const) grants[person] = await tokensFor(outband.url, signIns.browsers[person] as Browser, clients.one);
   const bearers: Record<string, string> = Object.fromEntries(Object.entries(grants).map(([name, { access }]) => [name, access]));
   const keys = await apiKeys(outband);
+  for (const person of ["owner", "other"] as const) bearers[`${person}'s META session`] = (await must(outband.api("POST", "/session-tokens", { identifier: PEOPLE[person].sub, ttl_s: 3_600, endpoint: "/mcp/meta" }, keys["execute"]), 201)).token;
   for (const person of HERE) bearers[`${person}'s session`] = (await must(outband.api("POST", "/session-tokens", { identifier: PEOPLE[person].sub, ttl_s: 3_600 }, keys["execute"]), 201)).token;
   await must(outband.api("PATCH", `/users/${encodeURIComponent(PEOPLE.disabled.sub)}`, { role: "disabled" }), 200);
   await must(outband.api("DELETE", `/users/${encodeURIComponent(PEOPLE.deleted.sub)}`), 204);
