@@ -83,4 +83,3 @@ function namesText(listed: readonly Described[]): string[] {
   );
   return lines.length > 0 ? [lines.join("\n")] : [];
 }
-

@@ -197,7 +197,8 @@ class Chain {
   async #askToConnect(outcome: NeedsAccount): Promise<Answer> {
     const { connectionName, readiness, reason } = outcome;
     const subject = this.#subject(outcome);
-    if (isOperators(outcome.reason)) return this.#end({ outcome: "provider_error", reason, text: operatorText(subject, reason), connectionName });
+    if (isOperators(outcome.reason))
+      return this.#end({ outcome: "provider_error", reason, text: operatorText(subject, reason), connectionName });
     if (!this.#round.can.url)
       return this.#end({ outcome: OUTCOME_OF[readiness], reason, text: openThePageText(subject, readiness, this.#page), connectionName });
     const link = this.#state.questions >= this.#deps.settings.maxRounds ? "asked_too_often" : await this.#link(outcome);

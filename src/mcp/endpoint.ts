@@ -67,8 +67,16 @@ export function createMcpRouter(deps: McpRouterDeps): Router {
   const questions = createQuestionBook(deps);
   const elicitation = createElicitation({ ...deps, questions, seats: createSeats(), states });
   const endpoints: Endpoint[] = [
-    { address: { publicUrl, path: "/mcp" }, catalogue: createCatalogue({ vault, own: createOwnTools({ ...deps, publicUrl }) }), instructions: INSTRUCTIONS },
-    { address: { publicUrl, path: "/mcp/meta" }, catalogue: fixedCatalogue(createMetaTools({ ...deps, publicUrl, tools: createCatalogue({ vault, own: [] }) })), instructions: META_INSTRUCTIONS },
+    {
+      address: { publicUrl, path: "/mcp" },
+      catalogue: createCatalogue({ vault, own: createOwnTools({ ...deps, publicUrl }) }),
+      instructions: INSTRUCTIONS,
+    },
+    {
+      address: { publicUrl, path: "/mcp/meta" },
+      catalogue: fixedCatalogue(createMetaTools({ ...deps, publicUrl, tools: createCatalogue({ vault, own: [] }) })),
+      instructions: META_INSTRUCTIONS,
+    },
   ];
 
   const router = Router();

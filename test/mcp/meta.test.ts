@@ -22,14 +22,22 @@ for (const kind of KINDS) {
     async function someone(name: string) {
       const person = await outband.person(name);
       const token = await bearer(person.sub);
-      return { person, token, call: (tool: string, args: Record<string, unknown> = {}, more = {}): Promise<Answer> => callTool(outband.url, token, tool, args, { ...META, ...more }) };
+      return {
+        person,
+        token,
+        call: (tool: string, args: Record<string, unknown> = {}, more = {}): Promise<Answer> =>
+          callTool(outband.url, token, tool, args, { ...META, ...more }),
+      };
     }
     const structured = (answer: Answer) => answer.body.result.structuredContent;
 
     test("five tools, in this order, with schemas; none of the connectors' own", async () => {
       const { token } = await someone("lister");
       const { body } = await mcp(outband.url, token, "tools/list", {}, META);
-      assert.deepEqual(body.result.tools.map(({ name }: { name: string }) => name), ["list_connections", "search_tools", "describe_tool", "execute_tool", "connect_account"]);
+      assert.deepEqual(
+        body.result.tools.map(({ name }: { name: string }) => name),
+        ["list_connections", "search_tools", "describe_tool", "execute_tool", "connect_account"],
+      );
       for (const tool of body.result.tools) assert.deepEqual([tool.inputSchema.type, tool.outputSchema.type], ["object", "object"]);
       const own = await callTool(outband.url, token, "gmail_send_message", {}, META);
       assert.equal(own.body.error.code, -32602);
@@ -49,7 +57,10 @@ for (const kind of KINDS) {
     test("from the search to the mail: not connected is an ordinary result, the link connects, the same call then runs", async () => {
       const { person, call } = await someone("whole");
       const found = structured(await call("search_tools", { query: "send an email to somebody" })).tools;
-      assert.deepEqual([found[0].tool_name, found[0].connection_name, found[0].readiness], ["gmail_send_message", "gmail", "needs_connection"]);
+      assert.deepEqual(
+        [found[0].tool_name, found[0].connection_name, found[0].readiness],
+        ["gmail_send_message", "gmail", "needs_connection"],
+      );
       const described = structured(await call("describe_tool", { tool_name: "gmail_list_messages" }));
       assert.equal(described.input_schema.properties.max_results.type, "integer");
 
@@ -62,14 +73,25 @@ for (const kind of KINDS) {
       const made = structured(await call("connect_account", { connection_name: "gmail" }));
       assert.deepEqual([made.status, made.connection_name, Date.parse(made.expires_at) > Date.now()], ["link_created", "gmail", true]);
       assert.equal((await connect(made.link, await person.signIn())).status, 200);
-      assert.deepEqual(structured(await call("connect_account", { connection_name: "gmail" })), { status: "already_connected", connection_name: "gmail" });
-      assert.equal(structured(await call("list_connections")).connections.find((one: { connection_name: string }) => one.connection_name === "gmail").readiness, "ready");
+      assert.deepEqual(structured(await call("connect_account", { connection_name: "gmail" })), {
+        status: "already_connected",
+        connection_name: "gmail",
+      });
+      assert.equal(
+        structured(await call("list_connections")).connections.find((one: { connection_name: string }) => one.connection_name === "gmail")
+          .readiness,
+        "ready",
+      );
 
       const after = structured(await call("execute_tool", args));
       assert.equal(after.status, "ok");
       assert.equal(after.result.messages.length, 2);
       const both = structured(await call("search_tools", { query: "messages" })).tools.map((tool: { readiness: string }) => tool.readiness);
-      assert.deepEqual(both, [...both].sort((one: string, other: string) => Number(other === "ready") - Number(one === "ready")), "ready ones first");
+      assert.deepEqual(
+        both,
+        [...both].sort((one: string, other: string) => Number(other === "ready") - Number(one === "ready")),
+        "ready ones first",
+      );
     });
 
     test("a write runs once under its key; arguments are checked by the tool's own schema", async () => {
@@ -108,7 +130,10 @@ for (const kind of KINDS) {
         assert.equal(outcomeOf(answer).reason, reason, JSON.stringify(answer.body));
         assert.ok(!JSON.stringify(answer.body).includes("zz_nothing"));
       }
-      assert.equal(outcomeOf(await call("connect_account", { connection_name: "gmail", account: "a\u0000b" })).outcome, "invalid_arguments");
+      assert.equal(
+        outcomeOf(await call("connect_account", { connection_name: "gmail", account: "a\u0000b" })).outcome,
+        "invalid_arguments",
+      );
       assert.equal(outcomeOf(await call("search_tools", { query: "x", limit: 51 })).outcome, "invalid_arguments");
       await outband.api("PATCH", "/connections/slack", { enabled: false });
       assert.equal(outcomeOf(await call("connect_account", { connection_name: "slack" })).reason, "connection_disabled");
@@ -132,7 +157,10 @@ for (const kind of KINDS) {
       const browser = await person.signIn();
       const links = new Set<string>();
       for (let n = 0; n < 3; n += 1) {
-        const [one, other] = [await call("connect_account", { connection_name: "slack" }), await call("connect_account", { connection_name: "slack" })];
+        const [one, other] = [
+          await call("connect_account", { connection_name: "slack" }),
+          await call("connect_account", { connection_name: "slack" }),
+        ];
         assert.equal(structured(one).link, structured(other).link);
         links.add(structured(one).link);
         const page = await browser.get(structured(one).link);

@@ -88,7 +88,8 @@ function searchForTools(deps: MetaToolsDeps): McpTool {
   return ownTool({
     name: "search_tools",
     title: "Search tools",
-    description: "Finds tools by words of what is to be done. Those that are ready to use come first. Then read describe_tool, and run one with execute_tool.",
+    description:
+      "Finds tools by words of what is to be done. Those that are ready to use come first. Then read describe_tool, and run one with execute_tool.",
     effect: "read",
     hints: { destructive: false, idempotent: true, openWorld: false },
     input: searchInput,
@@ -100,7 +101,15 @@ function searchForTools(deps: MetaToolsDeps): McpTool {
       const lines = found.map(({ name, title, readiness: how }) => `- ${name}: ${title} (${how})`);
       return endOf(deps, one, "search_tools").done({
         text: lines.length > 0 ? ["Tools that fit, ready ones first:", ...lines].join("\n") : "No tool fits these words.",
-        structured: { tools: found.map((tool) => ({ tool_name: tool.name, connection_name: tool.connectionName, title: tool.title, description: tool.description, readiness: tool.readiness })) },
+        structured: {
+          tools: found.map((tool) => ({
+            tool_name: tool.name,
+            connection_name: tool.connectionName,
+            title: tool.title,
+            description: tool.description,
+            readiness: tool.readiness,
+          })),
+        },
       });
     },
   });
@@ -155,26 +164,50 @@ function executeTool(deps: MetaToolsDeps): McpTool {
         const tool = await deps.tools.find(name);
         if (!tool) return end.failed("invalid_arguments", "unknown_tool", UNKNOWN_TOOL);
         const checked = tool.check(which === undefined ? args : { ...args, account: which });
-        if (!checked.ok) return end.failed("invalid_arguments", null, problemsText(checked.problems.map(({ path, message }) => ({ path: path === "the arguments" ? path : `arguments.${path}`, message }))));
+        if (!checked.ok)
+          return end.failed(
+            "invalid_arguments",
+            null,
+            problemsText(
+              checked.problems.map(({ path, message }) => ({ path: path === "the arguments" ? path : `arguments.${path}`, message })),
+            ),
+          );
         const outcome = await tool.run({ ...one, checked: checked.call });
-        if (outcome.kind === "done") return { ...outcome, result: { ...outcome.result, text: marked(outcome.result.text, tool.sandbox), structured: { status: "ok", result: outcome.result.structured } } };
+        if (outcome.kind === "done")
+          return {
+            ...outcome,
+            result: {
+              ...outcome.result,
+              text: marked(outcome.result.text, tool.sandbox),
+              structured: { status: "ok", result: outcome.result.structured },
+            },
+          };
         return outcome.kind === "needs_account" ? told(deps, one, tool, outcome) : outcome;
       },
     }),
     // A tool that only reads needs no more than mcp:read, whichever way it is reached.
-    effectOf: async (args) => (typeof args["tool_name"] === "string" ? ((await deps.tools.find(args["tool_name"]))?.effect ?? "read") : "read"),
+    effectOf: async (args) =>
+      typeof args["tool_name"] === "string" ? ((await deps.tools.find(args["tool_name"]))?.effect ?? "read") : "read",
   };
 }
 
 /** Connecting is not asked here: the agent is told, and has connect_account. */
-async function told(deps: MetaToolsDeps, one: Try, tool: McpTool, outcome: Extract<ToolCallOutcome, { kind: "needs_account" }>): Promise<ToolCallOutcome> {
+async function told(
+  deps: MetaToolsDeps,
+  one: Try,
+  tool: McpTool,
+  outcome: Extract<ToolCallOutcome, { kind: "needs_account" }>,
+): Promise<ToolCallOutcome> {
   const end = endOf(deps, one, tool.name, outcome.connectionName);
   const subject = { connectionName: outcome.connectionName, title: outcome.connectionTitle, sandbox: tool.sandbox };
   if (isOperators(outcome.reason)) return end.failed("provider_error", outcome.reason, operatorText(subject, outcome.reason));
   const detail = `${outcome.connectionTitle} is not usable: ${reasonInWords(outcome.reason)}. Get a link with connect_account and give it to the person; run this again when they say that they are done.`;
   if (outcome.readiness === "ready") return end.failed("scope_missing", outcome.reason, detail);
   const status = outcome.readiness === "needs_reauth" ? ("reauth_needed" as const) : ("not_connected" as const);
-  return end.told(status, { text: marked(`${status}: ${detail}`, tool.sandbox), structured: { status, connection_name: outcome.connectionName, detail } });
+  return end.told(status, {
+    text: marked(`${status}: ${detail}`, tool.sandbox),
+    structured: { status, connection_name: outcome.connectionName, detail },
+  });
 }
 
 function connectAccount(deps: MetaToolsDeps): McpTool {
@@ -182,7 +215,8 @@ function connectAccount(deps: MetaToolsDeps): McpTool {
     ...ownTool({
       name: "connect_account",
       title: "Connect an account",
-      description: "Makes a link that the person opens in their own browser to connect a service. Give it to them as it is; it works for them alone.",
+      description:
+        "Makes a link that the person opens in their own browser to connect a service. Give it to them as it is; it works for them alone.",
       effect: "write",
       hints: { destructive: false, idempotent: false, openWorld: false },
       input: connectInput,
@@ -191,17 +225,42 @@ function connectAccount(deps: MetaToolsDeps): McpTool {
         const { connection_name: name, account: which } = connectInput.parse(one.checked.args);
         const connection = await deps.vault.connections.get(name);
         const end = endOf(deps, one, "connect_account", connection?.name ?? null);
-        if (!connection?.enabled) return end.failed("not_allowed", connection ? "connection_disabled" : "unknown_connection", "This cannot be connected here. list_connections says what can.");
+        if (!connection?.enabled)
+          return end.failed(
+            "not_allowed",
+            connection ? "connection_disabled" : "unknown_connection",
+            "This cannot be connected here. list_connections says what can.",
+          );
         const found = await deps.vault.accounts.find(one.principal.sub, name, which);
-        if (found === "ambiguous") return end.failed("ambiguous_account", null, `Several accounts are there. Say which one with "account": a label of list_connections, or a new one.`);
-        if (found?.readiness === "ready" && !(await lacksScope(deps, found))) return end.done({ text: `${connection.title} is connected already.`, structured: { status: "already_connected", connection_name: name } }, found);
+        if (found === "ambiguous")
+          return end.failed(
+            "ambiguous_account",
+            null,
+            `Several accounts are there. Say which one with "account": a label of list_connections, or a new one.`,
+          );
+        if (found?.readiness === "ready" && !(await lacksScope(deps, found)))
+          return end.done(
+            { text: `${connection.title} is connected already.`, structured: { status: "already_connected", connection_name: name } },
+            found,
+          );
         const subject = { connectionName: name, title: connection.title, sandbox: connection.sandbox };
-        if (found && found.statusReason !== null && isOperators(found.statusReason)) return end.failed("provider_error", found.statusReason, operatorText(subject, found.statusReason), found);
+        if (found && found.statusReason !== null && isOperators(found.statusReason))
+          return end.failed("provider_error", found.statusReason, operatorText(subject, found.statusReason), found);
         const link = await newLink(deps, one, connection, found, which);
-        if (link === "asked_too_often") return end.failed("not_connected", link, notConnectedText(subject, link, connectPageOf(deps.publicUrl, one.principal)), found);
-        if (link instanceof OutbandError) return end.failed(link.code === "invalid_request" ? "invalid_arguments" : "not_allowed", link.reason ?? link.code, wrongLabel(link) ?? link.message, found);
+        if (link === "asked_too_often")
+          return end.failed("not_connected", link, notConnectedText(subject, link, connectPageOf(deps.publicUrl, one.principal)), found);
+        if (link instanceof OutbandError)
+          return end.failed(
+            link.code === "invalid_request" ? "invalid_arguments" : "not_allowed",
+            link.reason ?? link.code,
+            wrongLabel(link) ?? link.message,
+            found,
+          );
         return end.done({
-          text: marked(`Give this link to the person, as it is: ${link.url} It works for them alone, once, until ${link.expiresAt.toISOString()}.`, connection.sandbox),
+          text: marked(
+            `Give this link to the person, as it is: ${link.url} It works for them alone, once, until ${link.expiresAt.toISOString()}.`,
+            connection.sandbox,
+          ),
           structured: { status: "link_created", connection_name: name, link: link.url, expires_at: link.expiresAt.toISOString() },
         });
       },
@@ -214,10 +273,18 @@ function connectAccount(deps: MetaToolsDeps): McpTool {
 /** Connected, but not for every tool: a new link offers what was left out. */
 async function lacksScope(deps: MetaToolsDeps, account: AccountView): Promise<boolean> {
   const offered = await deps.vault.tools.offered();
-  return offered.some(({ connectionName: of, tool }) => of === account.connectionName && tool.scopes.some((scope) => !account.scopes.includes(scope)));
+  return offered.some(
+    ({ connectionName: of, tool }) => of === account.connectionName && tool.scopes.some((scope) => !account.scopes.includes(scope)),
+  );
 }
 
-async function newLink(deps: MetaToolsDeps, one: Try, connection: ConnectionView, found: AccountView | null, which: string | undefined): Promise<LinkCreated | "asked_too_often" | OutbandError> {
+async function newLink(
+  deps: MetaToolsDeps,
+  one: Try,
+  connection: ConnectionView,
+  found: AccountView | null,
+  which: string | undefined,
+): Promise<LinkCreated | "asked_too_often" | OutbandError> {
   const { principal } = one;
   try {
     return await deps.vault.links.create(principal, {
@@ -247,11 +314,20 @@ async function findable(deps: MetaToolsDeps, one: Try) {
     const { connectionName: of } = tool;
     if (of === null) return [];
     const ready: Readiness = best(accounts.filter((own) => own.connectionName === of).map((own) => own.readiness));
-    return [{ tool, name: tool.name, title: tool.title, description: tool.listed.description ?? "", connectionName: of, connectionTitle: tool.connectionTitle, readiness: ready }];
+    return [
+      {
+        tool,
+        name: tool.name,
+        title: tool.title,
+        description: tool.listed.description ?? "",
+        connectionName: of,
+        connectionTitle: tool.connectionTitle,
+        readiness: ready,
+      },
+    ];
   });
 }
 
 function marked(text: string, sandbox: boolean): string {
   return sandbox ? `${text} ${SANDBOX_NOTE}` : text;
 }
-

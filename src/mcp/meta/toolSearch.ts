@@ -26,7 +26,13 @@ export function searchTools<Tool extends Findable>(tools: readonly Tool[], query
   const byReadiness = (one: Tool, other: Tool): number => READY_FIRST[one.readiness] - READY_FIRST[other.readiness];
   if (words.length === 0) return [...tools].sort((one, other) => byReadiness(one, other) || at(one) - at(other));
 
-  const index = new MiniSearch({ fields: FIELDS, idField: "name", tokenize: splitWords, processTerm: termOf, searchOptions: { boost: BOOST, fuzzy: FUZZY, prefix: true } });
+  const index = new MiniSearch({
+    fields: FIELDS,
+    idField: "name",
+    tokenize: splitWords,
+    processTerm: termOf,
+    searchOptions: { boost: BOOST, fuzzy: FUZZY, prefix: true },
+  });
   index.addAll([...tools]);
   const scores = new Map(index.search(words.join(" ")).map(({ id, score }) => [id as string, score]));
   return tools
@@ -44,7 +50,10 @@ function termsOf(text: string): string[] {
 
 /** At anything that is no letter or digit, so that `gmail_send_message` is three words. */
 function splitWords(text: string): string[] {
-  return text.normalize("NFKC").split(/[^\p{L}\p{N}]+/u).filter((word) => word !== "");
+  return text
+    .normalize("NFKC")
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter((word) => word !== "");
 }
 
 /** Lower case, without a plural's s; null: not looked for. */
