@@ -42,6 +42,7 @@ import type { Log } from "./log.js";
 import { createMcpRouter } from "./mcp/endpoint.js";
 import { isLoopbackHost } from "./net/addresses.js";
 import { createEgress } from "./net/egress.js";
+import { listenAt, listenRefusal } from "./net/listen.js";
 import { createConnectPages } from "./pages/connect.js";
 import { createConnectionsPages } from "./pages/connections.js";
 import { createHomePage } from "./pages/home.js";
@@ -253,7 +254,9 @@ export async function createApp(options: AppOptions): Promise<App> {
       notes,
       async listen() {
         server = createServer(app);
-        await listening(server, settings);
+        await listenAt(server, { port: settings.port, host: settings.host }).catch((error: unknown) => {
+          throw listenRefusal(error, settings);
+        });
         return server;
       },
       async close() {
@@ -266,16 +269,6 @@ export async function createApp(options: AppOptions): Promise<App> {
     for (const step of undo.reverse()) await step().catch(() => undefined);
     throw thrown;
   }
-}
-
-function listening(server: Server, settings: Pick<Settings, "port" | "host">): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(settings.port, settings.host, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
 }
 
 /** Takes no new connection, lets what runs finish, then cuts. */

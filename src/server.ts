@@ -9,6 +9,7 @@ import { MasterKeyRefusal } from "./crypto/masterKey.js";
 import { DatabaseRefusal } from "./db/client.js";
 import { IssuerRefusal } from "./identity/external/external.js";
 import { createLog } from "./log.js";
+import { ListenRefusal, requireAddress } from "./net/listen.js";
 
 async function main(): Promise<void> {
   const read = readSettings(loadEnvironment(process.cwd()));
@@ -19,17 +20,18 @@ async function main(): Promise<void> {
 
   let app: App;
   try {
+    // Making the embedded database takes long: a port that is taken is better told before.
+    await requireAddress(settings);
     app = await createApp({ settings, clock: systemClock, log });
   } catch (thrown) {
-    if (thrown instanceof MasterKeyRefusal || thrown instanceof DatabaseRefusal || thrown instanceof IssuerRefusal) return refuse([thrown.message]);
-    if (isPortTaken(thrown)) return refuse([portTaken(settings.port)]);
+    if (isRefusal(thrown)) return refuse([thrown.message]);
     throw thrown;
   }
   try {
     await app.listen();
   } catch (thrown) {
     await app.close();
-    if (isPortTaken(thrown)) return refuse([portTaken(settings.port)]);
+    if (isRefusal(thrown)) return refuse([thrown.message]);
     throw thrown;
   }
   log.info("started", { url: settings.publicUrl, database: app.database, sandbox: app.sandbox !== null, ms: Math.round(systemClock.monotonic() - startedMs) });
@@ -64,12 +66,9 @@ function refuse(problems: string[]): void {
   process.exitCode = EXIT_CODE_SETTINGS;
 }
 
-function isPortTaken(thrown: unknown): boolean {
-  return (thrown as NodeJS.ErrnoException).code === "EADDRINUSE";
-}
-
-function portTaken(port: number): string {
-  return `Port ${port} is taken by another program. Stop it, or set PORT to another one.`;
+/** What the operator has to mend, each in a sentence of its own. */
+function isRefusal(thrown: unknown): thrown is Error {
+  return [MasterKeyRefusal, DatabaseRefusal, IssuerRefusal, ListenRefusal].some((kind) => thrown instanceof kind);
 }
 
 /** The first signal lets what runs finish; a second one ends the program at once. */

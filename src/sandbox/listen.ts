@@ -3,6 +3,7 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { RequestHandler } from "express";
+import { listenAt, listenRefusal } from "../net/listen.js";
 
 export interface Listening {
   port: number;
@@ -11,6 +12,8 @@ export interface Listening {
 
 /** With port 0 the second address must have the first one's port free; that fails now and then, never often. */
 const TRIES_MAX = 10;
+/** For the operator, who set another port. */
+const USE = "The practice providers listen there, on the port after PORT; SANDBOX=off does without them.";
 /** No IPv6 on this machine: 127.0.0.1 alone will do, as "localhost" then means nothing else. */
 const NO_IPV6 = ["EADDRNOTAVAIL", "EAFNOSUPPORT", "EINVAL"];
 
@@ -20,10 +23,7 @@ function codeOf(error: unknown): string {
 
 async function listenOn(listener: RequestListener, host: string, port: number): Promise<Server> {
   const server = createServer(listener);
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host, port, ipv6Only: host === "::1" }, resolve);
-  });
+  await listenAt(server, { host, port, ipv6Only: host === "::1" });
   return server;
 }
 
@@ -37,7 +37,9 @@ async function closeServer(server: Server): Promise<void> {
 
 export async function listenOnLoopback(listener: RequestListener, port: number): Promise<Listening> {
   for (let tries = 1; ; tries += 1) {
-    const first = await listenOn(listener, "127.0.0.1", port);
+    const first = await listenOn(listener, "127.0.0.1", port).catch((error: unknown) => {
+      throw listenRefusal(error, { host: "127.0.0.1", port }, USE);
+    });
     const taken = (first.address() as AddressInfo).port;
     try {
       const second = await listenOn(listener, "::1", taken).catch((error: unknown) => {
@@ -48,7 +50,7 @@ export async function listenOnLoopback(listener: RequestListener, port: number):
       return { port: taken, close: async () => void (await Promise.all(servers.map(closeServer))) };
     } catch (error) {
       await closeServer(first);
-      if (port !== 0 || codeOf(error) !== "EADDRINUSE" || tries >= TRIES_MAX) throw error;
+      if (port !== 0 || codeOf(error) !== "EADDRINUSE" || tries >= TRIES_MAX) throw listenRefusal(error, { host: "::1", port: taken }, USE);
     }
   }
 }

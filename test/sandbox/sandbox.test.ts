@@ -77,7 +77,7 @@ test("metadata is built from the sandbox's own origin, whatever the Host header 
 test("a port that is taken is an error, and leaves nothing listening", async () => {
   const port = Number(new URL(sandbox.origin).port);
   const open = startSandbox({ port, publicUrl: PUBLIC_URL, file: null, clock: systemClock, log: silentLog });
-  await assert.rejects(open, { code: "EADDRINUSE" });
+  await assert.rejects(open, { name: "ListenRefusal", message: `Port ${port} is taken by another program. Stop it, or set PORT to another one. The practice providers listen there, on the port after PORT; SANDBOX=off does without them.` });
   assert.equal((await fetch(sandbox.origin)).status, 200, "the first one still answers");
 });
 
