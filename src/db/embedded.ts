@@ -1,7 +1,7 @@
 // The embedded database: PostgreSQL (PGlite) inside this process, in DATA_DIR/database, behind an ordinary pg.Pool.
 // It has no autovacuum, no checkpointer and no lock of its own: all three are here. Must never happen: a second process
 // on the directory; a directory that others can read (the engine makes its files world-readable).
-import { chmod, mkdir, rename, rm, stat } from "node:fs/promises";
+import { access, chmod, constants, mkdir, rename, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
 import pg from "pg";
@@ -74,11 +74,22 @@ async function prepareDirectory(dataDir: string): Promise<string> {
   }
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
-    await chmod(directory, 0o700);
   } catch (cause) {
-    throw new DatabaseRefusal(`DATA_DIR cannot be made private to this user (${directory}).`, { cause });
+    throw new DatabaseRefusal(`DATA_DIR ${whyNotMade(cause)} (${directory}).`, { cause });
   }
+  const unkept = await failureOf(chmod(directory, 0o700));
+  const unwritten = await failureOf(access(directory, constants.W_OK | constants.X_OK));
+  if (unwritten !== null) throw new DatabaseRefusal(`DATA_DIR cannot be written by this user (${directory}).`, { cause: unwritten });
+  if (unkept !== null) throw new DatabaseRefusal(`DATA_DIR cannot be made private to this user (${directory}).`, { cause: unkept });
   return directory;
+}
+
+/** The path may end in a file (EEXIST), or lead through one (ENOTDIR). */
+function whyNotMade(cause: unknown): string {
+  const code = String((cause as NodeJS.ErrnoException).code);
+  if (code === "EEXIST" || code === "ENOTDIR") return "is not a directory";
+  if (code === "EACCES" || code === "EPERM" || code === "EROFS") return "cannot be written by this user";
+  return `cannot be made: ${code}`;
 }
 
 export interface Engine {
@@ -122,6 +133,13 @@ function startUpkeep(pool: pg.Pool, log: Log, clock: Clock): () => void {
   return () => {
     for (const stop of stops) stop();
   };
+}
+
+function failureOf(work: Promise<void>): Promise<unknown> {
+  return work.then(
+    () => null,
+    (error: unknown) => error,
+  );
 }
 
 async function exists(path: string): Promise<boolean> {

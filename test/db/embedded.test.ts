@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import fs, { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
+import fs, { existsSync, mkdirSync, promises, statSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { after, mock, test } from "node:test";
@@ -148,4 +148,35 @@ test("a session that broke off leaves nothing for the next one", async () => {
   );
   assert.equal(await db.prisma.installation.count(), 0);
   await db.close();
+});
+
+test("a DATA_DIR that cannot be used is told by what is wrong with it", async () => {
+  const folder = await freshEmptyDir();
+  const file = join(folder, "file");
+  writeFileSync(file, "");
+  const refused = async (dataDir: string, sentence: string): Promise<void> => {
+    await assert.rejects(open(dataDir), (error) => error instanceof DatabaseRefusal && error.message === `DATA_DIR ${sentence} (${dataDir}).`);
+  };
+  await refused(file, "is not a directory");
+  await refused(join(file, "below"), "is not a directory");
+  const { mkdir, chmod, access } = promises;
+  const fails = (code: string) => async (): Promise<never> => {
+    throw Object.assign(new Error(code), { code });
+  };
+  try {
+    for (const [call, code, sentence] of [
+      ["mkdir", "EACCES", "cannot be written by this user"],
+      ["mkdir", "EROFS", "cannot be written by this user"],
+      ["mkdir", "ENOSPC", "cannot be made: ENOSPC"],
+      ["access", "EACCES", "cannot be written by this user"],
+      ["chmod", "EPERM", "cannot be made private to this user"],
+    ] as const) {
+      Object.assign(promises, { mkdir, chmod, access, [call]: fails(code) });
+      syncBuiltinESMExports();
+      await refused(folder, sentence);
+    }
+  } finally {
+    Object.assign(promises, { mkdir, chmod, access });
+    syncBuiltinESMExports();
+  }
 });
