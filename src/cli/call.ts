@@ -19,7 +19,7 @@ export const callCommand: Command = {
   --no-browser       never start a browser; print the addresses
   --url URL          the server, or a whole MCP endpoint such as http://localhost:3000/mcp
 
-Without a terminal nobody can be asked: pages and forms are declined, unless --yes is given.
+Without a terminal nobody can be asked: the result says which page to open, unless --yes is given.
 An unknown TOOL prints the names of those there are.`,
   async run(context, args) {
     const { values, positionals } = readOptions(

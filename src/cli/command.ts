@@ -44,13 +44,15 @@ export function readOptions<const O extends Options>(
   try {
     parsed = parseArgs({ args, options, allowPositionals: true, strict: true });
   } catch (error) {
-    const known = Object.keys(options).map((name) => `--${name}`);
-    throw usageError(
-      plainLine(error instanceof Error ? (error.message.split(". ")[0] ?? "") : "", 200),
-      known.length === 0 ? undefined : `Options: ${known.join(", ")}`,
-    );
+    throw usageError(plainLine(error instanceof Error ? (error.message.split(". ")[0] ?? "") : "", 200));
   }
   const extra = parsed.positionals[positionalsMax];
   if (extra !== undefined) throw usageError(`Not expected here: ${plainLine(extra)}`);
   return { values: parsed.values, positionals: parsed.positionals };
+}
+
+/** An option that the chosen action knows nothing of would be dropped without a word. */
+export function refuseOptions(values: Readonly<Record<string, unknown>>, names: readonly string[], what: string): void {
+  const given = names.find((name) => values[name] !== undefined);
+  if (given !== undefined) throw usageError(`${what} does not take --${given}.`);
 }

@@ -1,7 +1,7 @@
 // `outband connections`: the accounts of the person who is signed in, or with an API key everybody's.
 import { createApi, findKey, missingKey, record, rows } from "./api.js";
 import { showResult } from "./call.js";
-import { type CliContext, type Command, readOptions } from "./command.js";
+import { type CliContext, type Command, readOptions, refuseOptions } from "./command.js";
 import { EXIT, type ExitCode } from "./exit.js";
 import { plainJson } from "./plain.js";
 import { table } from "./result.js";
@@ -31,6 +31,7 @@ export const connectionsCommand: Command = {
       },
       0,
     );
+    if (values.all === true) refuseOptions(values, ["mine", "yes", "no-browser"], "connections --all");
     const all = values.all === true || (values.mine !== true && context.environment.apiKey !== null);
     if (all) return listAll(context, values.url, values.json === true);
     const result = await callTool(context, {

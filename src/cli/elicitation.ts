@@ -35,12 +35,13 @@ export function createElicitor(deps: { terminal: Terminal; pages: Pages; asker: 
         waiting = true;
         terminal.say("Waiting for you to finish in the browser… (Ctrl-C to stop)");
         return { action: "accept" };
-      case "interrupted":
-        return { action: "cancel" };
       case "declined":
+        return { action: "decline" };
+      // Nobody said no.
+      case "interrupted":
       case "unasked":
       case "refused":
-        return { action: "decline" };
+        return { action: "cancel" };
     }
   }
 
@@ -56,8 +57,8 @@ export function createElicitor(deps: { terminal: Terminal; pages: Pages; asker: 
       return accept(fields, new Map(fields.filter(hasDefault).map((field) => [field.name, field.initial as FieldValue])));
     }
     if (!terminal.interactive) {
-      terminal.say("Declined: there is nobody to ask here (no terminal).");
-      return { action: "decline" };
+      terminal.say("Not answered: there is nobody to ask here (no terminal), and --yes knows only defaults.");
+      return { action: "cancel" };
     }
     terminal.say(`(Type ${DECLINE} to decline; Ctrl-C cancels.)`);
     return fillForm(terminal, fields);

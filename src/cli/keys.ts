@@ -1,7 +1,7 @@
 // `outband keys`: which master keys there are and what is under them, the rotation (both over the API), and the way out when
 // the key is lost. Must never happen: anything erased without the word typed.
 import { type Api, createApi, findKey, missingKey, record } from "./api.js";
-import { type CliContext, type Command, readOptions } from "./command.js";
+import { type CliContext, type Command, readOptions, refuseOptions } from "./command.js";
 import { CliError, EXIT, type ExitCode, usageError } from "./exit.js";
 import { lineOf } from "./finding.js";
 import { type KeysAnswer, keyFindings, placeOf, readKeysAnswer } from "./keyFindings.js";
@@ -34,6 +34,7 @@ export const keysCommand: Command = {
     const { values, positionals } = readOptions(args, OPTIONS, 1);
     const [action = "list"] = positionals;
     if (!ACTIONS.includes(action)) throw usageError(`keys can ${ACTIONS.join(", ")}, not: ${plainLine(action)}`, "outband help keys");
+    refuseOptions(values, action === "abandon" ? ["json", "url"] : ["yes"], `keys ${action}`);
     if (action === "abandon") return abandon(context, values.yes === true);
     const address = addressOf(context, values.url);
     const found = await findKey(context.environment, address);

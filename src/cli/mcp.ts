@@ -37,6 +37,8 @@ export interface McpDeps {
   clock: Clock;
   signal: AbortSignal;
   version: string;
+  /** Whether there is anybody to ask. Without, the server answers in words what it would have asked for. */
+  asks: boolean;
 }
 
 export interface McpSession {
@@ -95,12 +97,12 @@ function makeClient(deps: McpDeps, answer: AnswerElicitation, authProvider: OAut
   const client = new Client(
     { name: "outband-cli", title: "Outband command line", version: deps.version },
     {
-      capabilities: { elicitation: { form: {}, url: {} } },
+      capabilities: deps.asks ? { elicitation: { form: {}, url: {} } } : {},
       versionNegotiation: { mode: { pin: PROTOCOL } },
       inputRequired: { autoFulfill: true, maxRounds: ROUNDS_MAX },
     },
   );
-  client.setRequestHandler("elicitation/create", (request) => answer(request.params));
+  if (deps.asks) client.setRequestHandler("elicitation/create", (request) => answer(request.params));
   return { client, transport: new StreamableHTTPClientTransport(new URL(deps.address.mcp), { authProvider }) };
 }
 

@@ -27,11 +27,13 @@ export async function runCli(args: readonly string[], context: CliContext): Prom
 async function dispatch(args: readonly string[], context: CliContext): Promise<ExitCode> {
   const [name = "help", ...rest] = args;
   if (name === "--version") {
+    nothingAfter(rest, 0);
     context.terminal.print(context.version);
     return EXIT.ok;
   }
   if (name === "help" || name === "--help" || name === "-h") {
     const [topic] = rest;
+    nothingAfter(rest, 1);
     context.terminal.print(topic === undefined ? helpText(COMMANDS) : commandHelp(findCommand(topic)));
     return EXIT.ok;
   }
@@ -40,7 +42,17 @@ async function dispatch(args: readonly string[], context: CliContext): Promise<E
     context.terminal.print(commandHelp(command));
     return EXIT.ok;
   }
-  return command.run(context, rest);
+  try {
+    return await command.run(context, rest);
+  } catch (error) {
+    if (!(error instanceof CliError) || error.exitCode !== EXIT.usage || error.hint !== undefined) throw error;
+    throw usageError(error.message, `Usage: outband ${command.usage}`);
+  }
+}
+
+function nothingAfter(args: readonly string[], max: number): void {
+  const extra = args[max];
+  if (extra !== undefined) throw usageError(`Not expected here: ${plainLine(extra)}`, "outband help");
 }
 
 function findCommand(name: string): Command {

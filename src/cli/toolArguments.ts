@@ -1,5 +1,6 @@
 // Reads `--arg name=value` by the tool's own input schema: `max_messages=5` becomes a number, `to=a --arg to=b` a list.
-// Must never happen: a value guessed into another type where the schema says text ("007" stays "007").
+// Must never happen: a value guessed into another type where the schema says text ("007" stays "007"),
+// a name that the tool does not know sent along and dropped there.
 import { usageError } from "./exit.js";
 import { plainLine } from "./plain.js";
 
@@ -15,10 +16,22 @@ export function readToolArguments(inputSchema: unknown, pairs: readonly string[]
     const name = pair.slice(0, at);
     texts.set(name, [...(texts.get(name) ?? []), pair.slice(at + 1)]);
   }
+  requireKnown(inputSchema, [...values.keys(), ...texts.keys()]);
   const properties = isObject(inputSchema) && isObject(inputSchema.properties) ? inputSchema.properties : {};
   for (const [name, given] of texts)
     values.set(name, readValue(name, Object.hasOwn(properties, name) ? properties[name] : undefined, given));
   return Object.fromEntries(values);
+}
+
+/** A schema that says nothing about further names takes them in JSON's eyes; from a person at a terminal they are a slip. */
+function requireKnown(inputSchema: unknown, names: readonly string[]): void {
+  const schema = isObject(inputSchema) ? inputSchema : {};
+  if (schema.additionalProperties === true || isObject(schema.additionalProperties) || isObject(schema.patternProperties)) return;
+  const known = isObject(schema.properties) ? Object.keys(schema.properties) : [];
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const takes = known.length === 0 ? "The tool takes no arguments." : `Its arguments: ${known.map((name) => plainLine(name, 80)).join(", ")}`;
+  throw usageError(`The tool has no argument ${plainLine(unknown, 80)}.`, takes);
 }
 
 function readJsonObject(json: string): JsonObject {

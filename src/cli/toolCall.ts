@@ -35,7 +35,8 @@ export async function callTool(context: CliContext, request: ToolRequest): Promi
   const asker = (): string => `The server "${plainLine(session?.serverName ?? "unnamed", 60)}" at ${address.mcp}`;
   const elicitor = createElicitor({ terminal, pages, asker, yes: request.pages.yes });
 
-  session = await openMcp({ ...context, address, store, pages }, (params) => elicitor.answer(params));
+  const asks = terminal.interactive || request.pages.yes;
+  session = await openMcp({ ...context, address, store, pages, asks }, (params) => elicitor.answer(params));
   const { client, signedIn, close } = session;
   try {
     const { tools } = await signedIn(() => client.listTools(undefined, { signal }));

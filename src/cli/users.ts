@@ -1,7 +1,7 @@
 // `outband users`: who may sign in, over the API with a key. Must never happen: a password among the arguments, where
 // every process of the machine can read it.
 import { type Api, createApi, findKey, missingKey, record, rows } from "./api.js";
-import { type CliContext, type Command, readOptions } from "./command.js";
+import { type CliContext, type Command, readOptions, refuseOptions } from "./command.js";
 import { EXIT, type ExitCode, usageError } from "./exit.js";
 import { plainJson, plainLine } from "./plain.js";
 import { table } from "./result.js";
@@ -31,6 +31,7 @@ export const usersCommand: Command = {
     const { values, positionals } = readOptions(args, OPTIONS, 1);
     const [action = "list"] = positionals;
     if (action !== "list" && action !== "create") throw usageError(`users can list and create, not: ${plainLine(action)}`);
+    if (action === "list") refuseOptions(values, ["email", "name", "role", "sub", "password-stdin"], "users list");
     const address = addressOf(context, values.url);
     const found = await findKey(context.environment, address);
     if (found === null) throw missingKey(context.environment);

@@ -59,22 +59,32 @@ describe("outband call, on a server without sign-in", () => {
     });
   }
 
-  test("without a terminal the page is declined in words; with --yes the server's own page opens and the form is declined", async () => {
-    const silent = await call(["digest"], { interactive: false });
-    assert.equal(silent.code, 1);
-    assert.deepEqual(silent.opened, []);
-    assert.match(silent.stderr, /nobody to ask/);
+  test("without a terminal the server is told that nobody can be asked, and its answer names the page; nobody is said to have said no", async () => {
+    for (const flags of [[], ["--no-browser"]]) {
+      const silent = await call(["digest", ...flags], { interactive: false });
+      assert.equal(silent.code, 1);
+      assert.deepEqual(silent.opened, []);
+      assert.match(silent.stdout, /^not_connected: /);
+      assert.equal(silent.stderr, `Connect it here, in your browser: ${fake.origin}/connections\n`);
+    }
+    assert.equal(fake.seen.filter((line) => line === "POST /mcp tools/call").length, 2, "nothing was asked");
+  });
+
+  test("with --yes the server's own page opens without a terminal; a form that needs an answer is cancelled, not declined", async () => {
     const yes = await call(["digest", "--yes"], { interactive: false });
     assert.deepEqual(yes.opened, [`${fake.origin}/connect?token=abc`]);
     assert.equal(yes.code, 1);
+    assert.match(yes.stderr, /Not answered: there is nobody to ask here/);
+    assert.match(yes.stdout, /^cancelled: /);
   });
 
   test("a page on another host is warned of, and --yes does not cover it", async () => {
     fake.connectHost = "https://evil.test";
-    const run = await call(["digest", "--yes"], { interactive: false });
+    const run = await call(["digest", "--yes", "--json"], { interactive: false });
     assert.deepEqual(run.opened, []);
     assert.match(run.stderr, /Careful: this page is on evil\.test/);
     assert.equal(run.code, 1);
+    assert.equal(JSON.parse(run.stdout)._meta["dev.outband/outcome"].reason, "cancel", "nobody said no");
   });
 
   test("--json prints the whole result on stdout and nothing else there", async () => {
@@ -89,7 +99,19 @@ describe("outband call, on a server without sign-in", () => {
     assert.equal(unknown.code, 64);
     assert.match(unknown.stderr, /no tool nope here\.\nTools:\n {2}digest\n {2}list_my_connections/);
     assert.equal((await call(["digest", "--arg", "max=many"])).code, 64);
-    assert.equal((await call(["digest", "--frobnicate"])).code, 64);
+    for (const [args, hint] of [
+      [["list_my_connections", "--arg", "a=b"], "The tool takes no arguments."],
+      [["digest", "--arg", "maximum=3"], "Its arguments: max, to"],
+      [["digest", "--args-json", '{"maximum": 3}'], "Its arguments: max, to"],
+    ] as const) {
+      const run = await call([...args]);
+      assert.equal(run.code, 64);
+      assert.match(run.stderr, /^The tool has no argument (?:a|maximum)\.\n/);
+      assert.ok(run.stderr.endsWith(`${hint}\n`), run.stderr);
+    }
+    const option = await call(["digest", "--frobnicate"]);
+    assert.equal(option.code, 64);
+    assert.match(option.stderr, /'--frobnicate'\nUsage: outband call TOOL \[--arg/);
     assert.equal((await call([])).code, 64);
     assert.equal((await call(["digest", "extra"])).code, 64);
     assert.equal(fake.seen.filter((line) => line.includes("tools/call")).length, 0);

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { toNodeHandler } from "@modelcontextprotocol/node";
-import { createMcpHandler, inputRequired, inputResponse, McpServer } from "@modelcontextprotocol/server";
+import { CLIENT_CAPABILITIES_META_KEY, createMcpHandler, inputRequired, inputResponse, McpServer } from "@modelcontextprotocol/server";
 import { z } from "zod";
 
 export interface FakeServer {
@@ -228,6 +228,8 @@ function makeMcpServer(fake: FakeServer, waitMs: number): McpServer {
       const state = String(ctx.mcpReq.requestState() ?? "");
       const page = inputResponse(ctx.mcpReq.inputResponses, "connect_gmail");
       const form = inputResponse(ctx.mcpReq.inputResponses, "pick_channel");
+      const capabilities = (ctx.mcpReq.envelope as Record<string, unknown> | undefined)?.[CLIENT_CAPABILITIES_META_KEY];
+      if (state === "" && !(capabilities instanceof Object && "elicitation" in capabilities)) return notDone("not_connected", "cannot_ask", `${fake.origin}/connections`);
       if (state === "") {
         const url = `${fake.connectHost ?? fake.origin}/connect?token=abc`;
         return inputRequired({
@@ -257,7 +259,7 @@ function makeMcpServer(fake: FakeServer, waitMs: number): McpServer {
           requestState: "picking",
         });
       }
-      if (form.kind !== "elicit" || form.action !== "accept") return notDone("declined", "declined");
+      if (form.kind !== "elicit" || form.action !== "accept") return notDone(form.kind === "elicit" && form.action === "cancel" ? "cancelled" : "declined", "form");
       return {
         content: [
           {
@@ -275,11 +277,11 @@ function makeMcpServer(fake: FakeServer, waitMs: number): McpServer {
   return server;
 }
 
-function notDone(outcome: string, reason: string) {
+function notDone(outcome: string, reason: string, connectPage?: string) {
   return {
     isError: true,
     content: [{ type: "text" as const, text: `${outcome}: the account is not connected.` }],
-    _meta: { "dev.outband/outcome": { outcome, reason, connection_name: "gmail", execution_id: "exe_1" } },
+    _meta: { "dev.outband/outcome": { outcome, reason, connection_name: "gmail", execution_id: "exe_1", connect_page: connectPage } },
   };
 }
 

@@ -119,6 +119,26 @@ async function withApi(
   }
 }
 
+test("every command refuses what it does not know, with its usage and 64, before it asks any server", () =>
+  withFolder(async (home) => {
+    const refused: [string[], RegExp][] = [
+      ...COMMANDS.map(({ name, usage }): [string[], RegExp] => [[name, "--frobnicate"], new RegExp(`Usage: outband ${usage.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`)]),
+      [["users", "list", "--email", "a@b.example"], /users list does not take --email\.\nUsage: outband users /],
+      [["keys", "list", "--yes"], /keys list does not take --yes\.\nUsage: /],
+      [["keys", "abandon", "--json"], /keys abandon does not take --json\.\nUsage: /],
+      [["connections", "--all", "--mine"], /connections --all does not take --mine\.\nUsage: /],
+      [["doctor", "now"], /Not expected here: now\nUsage: outband doctor/],
+      [["help", "call", "me"], /Not expected here: me/],
+      [["--version", "x"], /Not expected here: x/],
+    ];
+    for (const [args, words] of refused) {
+      const run = await runCommand(args, { url: "http://127.0.0.1:9", home, apiKey: new Secret("obk_test") });
+      assert.equal(run.code, 64, `${args.join(" ")}: ${run.stderr}`);
+      assert.match(run.stderr, words);
+      assert.equal(run.stdout, "");
+    }
+  }));
+
 describe("commands over the API", () => {
   const key = new Secret("obk_test");
 

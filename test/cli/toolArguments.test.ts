@@ -30,7 +30,6 @@ describe("--arg", () => {
       "counts=1",
       'more={"a":1}',
       "either=5",
-      "unknown=5",
     ];
     assert.deepEqual(readToolArguments(SCHEMA, given, undefined), {
       max: 5,
@@ -42,7 +41,6 @@ describe("--arg", () => {
       counts: [1],
       more: { a: 1 },
       either: "5",
-      unknown: "5",
     });
   });
 
@@ -54,7 +52,14 @@ describe("--arg", () => {
     assert.deepEqual(readToolArguments(SCHEMA, ["max=2"], '{"max": 1, "text": "x"}'), { max: 2, text: "x" });
   });
 
+  test("takes any name where the tool says so itself", () => {
+    assert.deepEqual(readToolArguments({ ...SCHEMA, additionalProperties: {} }, ["unknown=5"], undefined), { unknown: "5" });
+    assert.throws(() => readToolArguments({ type: "object" }, ["unknown=5"], undefined), { exitCode: 64 });
+  });
+
   for (const [name, given, json] of [
+    ["an argument that the tool does not have", ["unknown=5"], undefined],
+    ["the same in JSON", [], '{"unknown": 5}'],
     ["a number that is none", ["max=many"], undefined],
     ["an empty number", ["max="], undefined],
     ["a flag that is neither true nor false", ["flag=1"], undefined],
