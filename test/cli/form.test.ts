@@ -171,9 +171,9 @@ describe("a form in the terminal", () => {
     assert.deepEqual(result, { action: "cancel" });
   });
 
-  test("without a terminal nothing is asked and the form is declined", async () => {
+  test("without a terminal nothing is asked and the form is cancelled: nobody said no", async () => {
     const { result, messages } = await fill(form({ n: { type: "number" } }, ["n"]), [], { interactive: false });
-    assert.deepEqual(result, { action: "decline" });
+    assert.deepEqual(result, { action: "cancel" });
     assert.match(messages, /nobody to ask/);
   });
 
@@ -184,7 +184,7 @@ describe("a form in the terminal", () => {
     });
     assert.deepEqual(defaults.result, { action: "accept", content: { a: "x" } });
     const typed = await fill(form({ confirm: { type: "string" } }, ["confirm"]), [], { interactive: false, yes: true });
-    assert.deepEqual(typed.result, { action: "decline" });
+    assert.deepEqual(typed.result, { action: "cancel" });
   });
 
   test("escapes in the message, a title or a choice do not reach the screen, and a message cannot pass for a question of ours", async () => {
