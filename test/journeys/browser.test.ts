@@ -67,6 +67,17 @@ describe("in a real browser", { skip: NO_CHROMIUM }, () => {
     assert.equal(outband.provider.count(EXCHANGE), 1);
   });
 
+  test("the pages with a password form are as wide as a telephone, and no wider", async () => {
+    const page = await (await newProfile({ phone: true })).newPage();
+    const width = () => page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
+    const invited = await outband.api("POST", "/users", { email: "invited@people.example" });
+    await page.goto(invited.body.invitation_url);
+    assert.deepEqual([await heading(page), ...(await width())], ["Welcome", 375, 375]);
+    await signIn(page, outband.url, (await outband.person("narrow")).email, PASSWORD);
+    await page.goto(`${outband.url}/account`);
+    assert.deepEqual([await heading(page), ...(await width())], ["Your account", 375, 375]);
+  });
+
   test("connect by API key: a refused key is not kept and not echoed, the good one is kept after a try", async () => {
     const { page, sub } = await personAt("key");
     const link = await outband.api("POST", "/authorization-links", { connection_name: "ledger", identifier: sub });
