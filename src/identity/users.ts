@@ -59,9 +59,9 @@ export interface Users {
   makeInvitation(sub: string): Promise<Secret>;
   /** What a set-up or invitation link is good for; changes nothing. Null: nothing. */
   readLink(token: string): Promise<{ purpose: "setup" } | { purpose: "invitation"; email: string; name: string | null } | null>;
-  /** Makes the first administrator. Null: the link is used, expired or no longer needed. Throws invalid_request, already_exists. */
+  /** Makes the first administrator, who is signed in by it. Null: the link is used, expired or no longer needed. Throws invalid_request, already_exists. */
   claimSetup(token: string, person: { email: string; password: string; name?: string | null }): Promise<User | null>;
-  /** Sets the invited person's password. Null: as above. */
+  /** Sets the invited person's password, and they are signed in by it. Null: as above. */
   claimInvitation(token: string, person: { password: string; name?: string | null }): Promise<User | null>;
   /** ADMIN_EMAIL and ADMIN_PASSWORD: makes the first administrator, once, over all instances. */
   ensureFirstAdmin(person: { email: string; password: Secret }): Promise<"made" | "exists">;
@@ -86,11 +86,12 @@ export function createUsers(deps: { db: Database; clock: Clock; issuer?: string;
 
   const find = async (sub: string): Promise<UserRow | null> => db.prisma.user.findUnique({ where: { sub }, select: USER_COLUMNS });
 
-  async function insert(tx: Tx, input: NewUser, passwordHash: string | null, actor: Principal): Promise<User> {
+  async function insert(tx: Tx, input: NewUser, passwordHash: string | null, actor: Principal, isSignedIn = false): Promise<User> {
     const sub = input.sub ?? newId(clock, "usr");
     const email = input.email.trim();
+    const createdAt = clock.date();
     const key = isExternal ? externalEmailKey(sub) : emailKey(email);
-    const data = { sub, email, emailKey: key, name: cleanName(input.name), role: input.role, passwordHash, issuer, createdAt: clock.date() };
+    const data = { sub, email, emailKey: key, name: cleanName(input.name), role: input.role, passwordHash, issuer, createdAt, lastSignInAt: isSignedIn ? createdAt : null };
     if (isExternal && !(await recordIssuer(tx, issuer))) throw new OutbandError("unavailable", { reason: "issuer_recorded" });
     // Somebody of this sub was here and was removed: nothing that was under way then is theirs now.
     await endEverything(tx, sub);
@@ -240,7 +241,7 @@ export function createUsers(deps: { db: Database; clock: Clock; issuer?: string;
       return db.transaction(async (tx) => {
         await lockAdmins(tx);
         if ((await hasAdmin(tx, issuer)) || !(await links.claim(tx, token, "setup"))) return null;
-        return insert(tx, { ...person, role: "admin" }, passwordHash, SYSTEM);
+        return insert(tx, { ...person, role: "admin" }, passwordHash, SYSTEM, true);
       });
     },
 
@@ -253,7 +254,7 @@ export function createUsers(deps: { db: Database; clock: Clock; issuer?: string;
       return db.transaction(async (tx) => {
         if (!(await links.claim(tx, token, "invitation"))) return null;
         const name = person.name === undefined ? {} : { name: cleanName(person.name) };
-        const invited = await orMissing(tx.user.update({ where: { sub: row.sub }, data: { passwordHash, ...name }, select: USER_COLUMNS }));
+        const invited = await orMissing(tx.user.update({ where: { sub: row.sub }, data: { passwordHash, lastSignInAt: clock.date(), ...name }, select: USER_COLUMNS }));
         const actor = { kind: "browser", sub: row.sub as Identifier, role: roleOf(row) } as const;
         await recordAudit(tx, personAct("person.invitation_accepted", actor, row.sub));
         return userOf(invited);

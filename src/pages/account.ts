@@ -6,8 +6,9 @@ import { getRequestId } from "../http/guard.js";
 import type { Renderer } from "../http/render.js";
 import { currentPerson, requirePerson, type BrowserPerson, type Sessions } from "../http/session.js";
 import type { BrowserPrincipal } from "../identity/principal.js";
+import { personProblems } from "../identity/person.js";
 import type { Users } from "../identity/users.js";
-import { fieldsOf, problemsOf, type Problems } from "./formFields.js";
+import { fieldsOf, passwordsDiffer, problemsOf, sentencesOf, type Problems } from "./formFields.js";
 
 export interface App {
   id: string;
@@ -87,10 +88,11 @@ async function changePassword(
   person: BrowserPerson,
   asked: { current: string; password: string; again: string },
 ): Promise<Problems | null> {
-  if (asked.again !== "" && asked.again !== asked.password) return { password_again: "The two passwords differ." };
+  const problems: Problems = { ...sentencesOf(personProblems({ email: person.email, password: asked.password })), ...passwordsDiffer(asked.password, asked.again) };
   try {
     const where = { address: req.ip, requestId: getRequestId(req) };
-    if (!(await deps.users.checkPassword(person.sub, asked.current, where))) return { current: "This is not your password." };
+    if (!(await deps.users.checkPassword(person.sub, asked.current, where))) problems.current = "This is not your password.";
+    if (Object.keys(problems).length > 0) return problems;
     await deps.users.setPassword(person.sub, asked.password, principalOf(person));
     return null;
   } catch (error) {

@@ -1,17 +1,18 @@
 // /login, /logout and /setup/{token}: the built-in sign-in, or the way to another one. Must never happen: words, a status or
 // a time that tell whether an e-mail is known here; a GET that changes something; a way back that leaves this origin.
 import express, { Router, type Request, type RequestHandler, type Response } from "express";
-import { OutbandError } from "../errors.js";
+import { ERRORS, OutbandError } from "../errors.js";
 import { getRequestId } from "../http/guard.js";
 import { ownPath } from "../http/ownPath.js";
 import { methodNotAllowed } from "../http/problem.js";
 import type { Renderer } from "../http/render.js";
 import { currentPerson, takeWayBack, wayBackTargets, type Sessions } from "../http/session.js";
 import type { ExternalSignIn } from "../identity/external/external.js";
+import { personProblems } from "../identity/person.js";
 import type { User, Users } from "../identity/users.js";
 import { createAccountPages, type Apps } from "./account.js";
 import { createExternalPages } from "./externalSignIn.js";
-import { fieldsOf, problemsOf, type Problems } from "./formFields.js";
+import { fieldsOf, passwordsDiffer, problemsOf, sentencesOf, type Problems } from "./formFields.js";
 
 export interface SignInDeps {
   users: Users;
@@ -75,21 +76,23 @@ function createPasswordPages(deps: SignInDeps, form: RequestHandler[]): Router {
   });
 
   router.get("/setup/:token", async (req, res) => {
-    const link = await readLink(users, req);
+    const link = await users.readLink(String(req.params.token));
+    if (link === null) return showGone(deps, req, res);
     showSetup(deps, req, res, link, { values: { email: "", name: "" }, problems: {} });
   });
 
   router.post("/setup/:token", ...form, async (req, res) => {
-    const link = await readLink(users, req);
+    const token = String(req.params.token);
+    const link = await users.readLink(token);
+    if (link === null) return showGone(deps, req, res);
     const { password, password_again: again, ...values } = fieldsOf(req, ["email", "name", "password", "password_again"]);
-    let problems: Problems;
-    if (again !== "" && again !== password) problems = { password_again: "The two passwords differ." };
-    else {
+    const claim = { password, name: values.name === "" ? null : values.name };
+    const email = link.purpose === "setup" ? values.email : link.email;
+    let problems: Problems = { ...sentencesOf(personProblems({ ...claim, email })), ...passwordsDiffer(password, again) };
+    if (Object.keys(problems).length === 0) {
       try {
-        const claim = { password, name: values.name === "" ? null : values.name };
-        const token = String(req.params.token);
-        const user = await (link.purpose === "setup" ? users.claimSetup(token, { ...claim, email: values.email }) : users.claimInvitation(token, claim));
-        if (user === null) throw new OutbandError("link_gone");
+        const user = await (link.purpose === "setup" ? users.claimSetup(token, { ...claim, email }) : users.claimInvitation(token, claim));
+        if (user === null) return showGone(deps, req, res);
         await sessions.signIn(req, user.sub);
         return res.redirect(303, takeWayBack(req));
       } catch (error) {
@@ -104,10 +107,10 @@ function createPasswordPages(deps: SignInDeps, form: RequestHandler[]): Router {
 
 type Link = NonNullable<Awaited<ReturnType<Users["readLink"]>>>;
 
-async function readLink(users: Users, req: Request): Promise<Link> {
-  const link = await users.readLink(String(req.params.token));
-  if (link === null) throw new OutbandError("link_gone");
-  return link;
+/** Where nobody is set up yet, the way on is another link, not a page behind a sign-in. */
+async function showGone(deps: SignInDeps, req: Request, res: Response): Promise<void> {
+  const data = { title: "This link does not work any more", bare: true, isNew: !(await deps.users.anyAdmin()) };
+  deps.render.page(req, res, "setupGone", data, { status: ERRORS.link_gone.status });
 }
 
 async function showLogin(deps: SignInDeps, req: Request, res: Response, shown: { email?: string; problem?: string; status?: number; again?: boolean }): Promise<void> {

@@ -29,7 +29,10 @@ eachDatabase("sign-in pages", (open) => {
     const token = (await site.users.makeSetupLink()).reveal();
     // Preview bots and reloads change nothing.
     for (const method of ["GET", "GET", "HEAD"]) assert.equal((await fetch(`${site.origin}/setup/${token}`, { method })).status, 200);
-    assert.equal((await site.browser().get("/setup/unknown-token")).status, 410);
+    const unknown = await site.browser().get("/setup/unknown-token");
+    assert.equal(unknown.status, 410);
+    assert.match(unknown.text, /Start the program again: it then prints a new one-time set-up link/);
+    assert.doesNotMatch(unknown.text, /href="\/(?:connections|login)"/, "neither leads anywhere yet");
 
     const page = await browser.get(`/setup/${token}`);
     const fields = { email: "root@people.test", name: "Root", password: PASSWORD, password_again: PASSWORD };
@@ -40,11 +43,19 @@ eachDatabase("sign-in pages", (open) => {
     assert.ok(!short.text.includes('value="short"'));
     const differ = await browser.post(`/setup/${token}`, { ...fields, password_again: `${PASSWORD}x` }, { from: page });
     assert.match(differ.text, /The two passwords differ/);
+    const all = await browser.post(`/setup/${token}`, { email: "root", name: "R".repeat(101), password: "short", password_again: "shorter" }, { from: page });
+    for (const words of [/not an e-mail address/, /at most 100 printable/, /at least 10 characters/, /The two passwords differ/]) assert.match(all.text, words);
     const done = await browser.post(`/setup/${token}`, fields, { from: page });
     assert.equal(done.location, `${site.origin}/connections`);
     assert.equal((await browser.get("/connections")).text, "hello root@people.test");
 
-    assert.equal((await browser.get(`/setup/${token}`)).status, 410);
+    const root = (await site.users.list()).data.find(({ email }) => email === "root@people.test");
+    assert.ok(root?.lastSignInAt);
+    assert.equal(root.lastSignInAt.getTime(), root.createdAt.getTime(), "the link signed her in");
+    const used = await browser.get(`/setup/${token}`);
+    assert.equal(used.status, 410);
+    assert.match(used.text, /href="\/login"/);
+    assert.doesNotMatch(used.text, /Start the program again/);
     const late = site.browser();
     const login = await late.get("/login");
     assert.equal((await late.post(`/setup/${token}`, { ...fields, email: "late@people.test" }, { from: login })).status, 410);
@@ -92,10 +103,16 @@ eachDatabase("sign-in pages", (open) => {
     const browser = site.browser();
     const page = await browser.get(`/setup/${token}`);
     assert.match(page.text, /ida@people.test/);
+    const bad = await browser.post(`/setup/${token}`, { name: "", password: "ida@people.test", password_again: "x" }, { from: page });
+    assert.match(bad.text, /must not be the e-mail address/);
+    assert.match(bad.text, /The two passwords differ/);
+    assert.equal((await site.users.find(ida.sub))?.lastSignInAt, null);
     const done = await browser.post(`/setup/${token}`, { email: "evil@people.test", name: "Ida", password: PASSWORD, password_again: PASSWORD }, { from: page });
     assert.equal(done.status, 303);
     assert.equal((await browser.get("/connections")).text, "hello ida@people.test");
-    assert.equal((await site.users.find(ida.sub))?.role, "viewer");
+    const signedIn = await site.users.find(ida.sub);
+    assert.equal(signedIn?.role, "viewer");
+    assert.ok(signedIn?.lastSignInAt && signedIn.lastSignInAt >= signedIn.createdAt, "the link signed her in");
     assert.equal((await browser.get(`/setup/${token}`)).status, 410);
   });
 
@@ -107,6 +124,8 @@ eachDatabase("sign-in pages", (open) => {
     const wrong = await here.post("/account/password", { current: "wrong password", password: next, password_again: next }, { from: page });
     assert.equal(wrong.status, 400);
     assert.match(wrong.text, /not your password/);
+    const all = await here.post("/account/password", { current: "wrong password", password: "short", password_again: "shorter" }, { from: page });
+    for (const words of [/not your password/, /at least 10 characters/, /The two passwords differ/]) assert.match(all.text, words);
     assert.equal((await there.get("/connections")).status, 200);
     const id = here.cookie("outband_session");
     const done = await here.post("/account/password", { current: PASSWORD, password: next, password_again: next }, { from: page });
