@@ -1,5 +1,6 @@
 // The address on this machine that the browser comes back to after signing in (RFC 8252, section 7.3). Must never happen:
 // a code taken with another `state`, an answer that repeats what came in, a request under another Host (rebinding).
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -85,18 +86,31 @@ function readCallback(request: IncomingMessage, port: number): URLSearchParams |
   return url.pathname === PATH ? url.searchParams : null;
 }
 
+/** The hosted pages' look, in the page itself: nothing else is asked for, and nothing but this very text is allowed as style. */
+const STYLE = `:root{color-scheme:light dark;--ground:#f5f4f0;--surface:#fff;--ink:#1b211f;--soft:#59625e;--line:#e0ded7;--accent:#0f5c54}
+@media (prefers-color-scheme:dark){:root{--ground:#111514;--surface:#1a1f1d;--ink:#e8ebe9;--soft:#a4aea9;--line:#2f3734;--accent:#7dcfbf}}
+*{box-sizing:border-box}
+body{margin:0;min-height:100vh;display:grid;place-items:center;padding:1.25rem;background:var(--ground);color:var(--ink);font:1rem/1.5 ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Helvetica Neue",Arial,sans-serif;overflow-wrap:anywhere}
+main{width:100%;max-width:30rem;padding:2rem;background:var(--surface);border:1px solid var(--line);border-radius:1rem}
+h1{margin:0 0 .5rem;font-size:1.5rem;line-height:1.25;font-weight:650;letter-spacing:-.012em}
+p{margin:0}
+.from{margin:0 0 1rem;color:var(--accent);font-weight:650}
+.foot{margin:1.25rem 0 0;color:var(--soft);font-size:.875rem}`;
+const STYLE_HASH = createHash("sha256").update(STYLE).digest("base64");
+
 function answerPage(response: ServerResponse, status: number, title: string, text: string): void {
   response.writeHead(status, {
     "content-type": "text/html; charset=utf-8",
     "cache-control": "no-store",
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "content-security-policy": `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; frame-ancestors 'none'`,
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
     connection: "close",
   });
   response.end(
     `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">` +
-      `<meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title></head>` +
-      `<body><h1>${title}</h1><p>${text}</p></body></html>`,
+      `<meta name="viewport" content="width=device-width, initial-scale=1"><title>${title} · Outband</title>` +
+      `<style>${STYLE}</style></head><body><main><p class="from">Outband</p><h1>${title}</h1><p>${text}</p>` +
+      `<p class="foot">This page is on your own machine, from the command line.</p></main></body></html>`,
   );
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { request } from "node:http";
 import { describe, test } from "node:test";
 import { type Loopback, openLoopback } from "../../src/cli/loopback.js";
@@ -40,8 +41,13 @@ describe("the end of a sign-in on this machine", () => {
         assert.deepEqual(Object.fromEntries(callback.params), { code: "c1", state: "s1", iss: "i" });
         callback.answer(outcome);
         const response = await page;
-        assert.match(await response.text(), words);
-        assert.match(response.headers.get("content-security-policy") ?? "", /default-src 'none'/);
+        const html = await response.text();
+        assert.match(html, words);
+        const style = /<style>([\s\S]*)<\/style>/.exec(html)?.[1] ?? "";
+        assert.match(style, /prefers-color-scheme:dark/);
+        assert.doesNotMatch(html, /url\(|@import|src=|href=|<script/);
+        const policy = `default-src 'none'; style-src 'sha256-${createHash("sha256").update(style).digest("base64")}'; frame-ancestors 'none'`;
+        assert.equal(response.headers.get("content-security-policy"), policy, "its own style and nothing else");
         assert.equal(response.headers.get("cache-control"), "no-store");
       }
     }));
