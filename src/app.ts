@@ -230,7 +230,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     app.use(createSignInPages({ users, sessions, render, apps: authorization, external }));
     app.use(createConnectPages(pageDeps));
     app.use(createConnectionsPages(pageDeps));
-    app.use(createAdminPages({ ...pageDeps, registry, people: createPeople({ db }), audit: (filter) => listAudit(db.prisma, filter) }));
+    app.use(createAdminPages({ ...pageDeps, registry, people: createPeople({ db }), clients: { named: authorization.clientsNamed }, audit: (filter) => listAudit(db.prisma, filter) }));
     app.use(createHomePage(pageDeps));
     app.use(notFound);
     app.use(pageErrors(log, render));

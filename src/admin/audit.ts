@@ -52,15 +52,16 @@ export async function subOf(deps: Pick<AdminDeps, "people">, text: string): Prom
 }
 
 /** Rows as they are printed, here and on other screens. */
-export async function auditRows(deps: Pick<AdminDeps, "people">, rows: readonly AuditView[]) {
-  const [people, keyNames] = await Promise.all([
+export async function auditRows(deps: Pick<AdminDeps, "people" | "clients">, rows: readonly AuditView[]) {
+  const [people, keys, clients] = await Promise.all([
     deps.people.named(rows.flatMap(({ actor, identifier }) => [actor.sub, identifier])),
     deps.people.keyNames(rows.map(({ actor }) => actor.apiKeyId)),
+    deps.clients.named(rows.map(({ actor }) => actor.clientId)),
   ]);
   return rows.map((row) => ({
     occurredAt: row.occurredAt,
     action: actionWords(row),
-    actor: actorWords(row.actor, people, keyNames),
+    actor: actorWords(row, { people, keys, clients }),
     // Their own act is not said twice.
     person: row.identifier === null || row.identifier === row.actor.sub ? null : personWords(row.identifier, people),
     connectionName: row.connectionName,

@@ -20,6 +20,13 @@ export interface AdminSession {
   csrfGuard: RequestHandler;
 }
 
+export interface ClientName {
+  /** Unverified: the client's own word. */
+  name: string | null;
+  /** Proved, where the client is a metadata document. */
+  provedHost: string | null;
+}
+
 export interface AdminDeps {
   vault: Pick<Vault, "connections" | "accounts">;
   registry: Pick<Registry, "get" | "list" | "check">;
@@ -27,6 +34,8 @@ export interface AdminDeps {
   connectorOf(connection: ConnectionShape): Connector;
   audit(filter: AuditFilter): Promise<AuditPage>;
   people: People;
+  /** What clients call themselves; the authorization server knows. */
+  clients: { named(ids: readonly (string | null)[]): Promise<ReadonlyMap<string, ClientName>> };
   render: Renderer;
   session: AdminSession;
   publicUrl: string;

@@ -159,22 +159,45 @@ export function actionWords(row: Pick<AuditView, "category" | "action">): string
 export interface ActorWords {
   /** The person, where there is one. */
   person: PersonWords | null;
-  /** Through what, or in what capacity: text of outside when a client named itself. */
+  /** Through what, or in what capacity. */
   through: string | null;
+  /** The person's app; its name is its own word. */
+  client: { name: string | null; provedHost: string | null; id: string } | null;
 }
 
-export function actorWords(actor: AuditView["actor"], people: ReadonlyMap<string, PersonName>, keyNames: ReadonlyMap<string, string>): ActorWords {
-  const person = actor.sub === null ? null : personWords(actor.sub, people);
+export interface ActorNames {
+  people: ReadonlyMap<string, PersonName>;
+  keys: ReadonlyMap<string, string>;
+  clients: ReadonlyMap<string, { name: string | null; provedHost: string | null }>;
+}
+
+/** The beginning of an id that we drew is enough to tell two clients apart; the row opens to the whole of it. */
+const DRAWN_ID = /^[\w-]{20,}$/;
+const DRAWN_ID_SHOWN = 8;
+/** Client ids of our own making: a session token that a server minted. */
+const KEY_CLIENT = "outband:key:";
+
+export function actorWords({ actor, identifier }: Pick<AuditView, "actor" | "identifier">, names: ActorNames): ActorWords {
+  const person = actor.sub === null ? null : personWords(actor.sub, names.people);
   switch (actor.kind) {
     case "system":
-      return { person, through: person ? null : "Outband" };
+      return { person, through: person ? null : "Outband", client: null };
     case "api_key":
-      return { person, through: keyWords(actor.apiKeyId, keyNames) };
+      return { person, through: keyWords(actor.apiKeyId, names.keys), client: null };
     case "admin":
-      return { person, through: "as administrator" };
+      // With what is their own they do what anybody may.
+      return { person, through: identifier === actor.sub ? null : "as administrator", client: null };
     default:
-      return { person, through: actor.clientId === null ? null : `through ${outsideText(actor.clientId, 80)}` };
+      if (actor.clientId === null) return { person, through: null, client: null };
+      if (actor.clientId.startsWith(KEY_CLIENT)) return { person, through: `through ${keyWords(actor.apiKeyId, names.keys)}`, client: null };
+      return { person, through: null, client: clientWords(actor.clientId, names.clients) };
   }
+}
+
+function clientWords(id: string, clients: ActorNames["clients"]): ActorWords["client"] {
+  const known = clients.get(id);
+  const name = known?.name ? outsideText(known.name, 60) : null;
+  return { name, provedHost: known?.provedHost ? outsideText(known.provedHost, 80) : null, id: DRAWN_ID.test(id) ? `${id.slice(0, DRAWN_ID_SHOWN)}…` : outsideText(id, 80) };
 }
 
 /** The keys of the settings (ADMIN_API_KEY, cli.key) are in no table and have no name; nor has one that was removed. */

@@ -7,6 +7,8 @@ import type { Log } from "../log.js";
 import type { Renderer } from "../http/render.js";
 import { currentPerson, type Sessions } from "../http/session.js";
 import { createApprovals, type ApprovedApp } from "./approvals.js";
+import { clientNames } from "./clientNames.js";
+import type { ClientWords } from "./clients.js";
 import { createConfiguration, ROUTES, type ConfigurationDeps } from "./configuration.js";
 import { AUTHORIZATIONS, cors, limitBy, limitPagesBy, pinHost, prepareAuthorization, REGISTRATIONS, TOKEN_REQUESTS } from "./front.js";
 import { createInteractions } from "./interactions.js";
@@ -27,6 +29,8 @@ export interface AuthorizationServer {
   /** The apps that a person let in, newest first. */
   appsOf(sub: string): Promise<ApprovedApp[]>;
   endApp(sub: string, id: string): Promise<void>;
+  /** What clients call themselves, by client id; whoever is not in it is not registered (any more), or gave no name. */
+  clientsNamed(ids: readonly (string | null)[]): Promise<Map<string, ClientWords>>;
   /** For the worker: expired records, and registered clients that nobody has a grant for. */
   sweep(): Promise<void>;
 }
@@ -88,6 +92,7 @@ export async function createAuthorizationServer(deps: AuthorizationDeps): Promis
     revokeGrantsOf: (sub) => approvals.endAllOf(sub),
     appsOf: (sub) => approvals.appsOf(sub, provider),
     endApp: (sub, id) => approvals.endApp(sub, id),
+    clientsNamed: (ids) => clientNames(deps, ids),
     sweep: () => sweepRecords(deps),
   };
 }

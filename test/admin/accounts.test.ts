@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { hidden, submit, type Visitors, visitors } from "../support/adminSite.js";
 import { connect, KINDS } from "../support/journey.js";
+import { mcp } from "../support/mcpCall.js";
+import { registered, tokensFor } from "../support/oauthClient.js";
 import { type Outband, type Page, type Person, startOutband } from "../support/outband.js";
 
 const EVIL = `<script>alert("1")</script>\u202e<b>`;
@@ -147,6 +149,27 @@ for (const kind of KINDS) {
         assert.doesNotMatch(shown.text, /<script|<b>|<img|\u202e/i, path);
       }
       assert.match((await who.admin.get(`/admin/accounts/${account.id}`)).text, /&lt;script&gt;alert/);
+    });
+
+    test("the audit names an app by its own word, marked as such, beside a piece of its id; and what is an administrator's own is not done as one", async () => {
+      const cells = async (query: string): Promise<string[]> =>
+        [...(await who.admin.get(`/admin/audit?${query}`)).text.matchAll(/<td class="by"[^>]*>(.*?)<\/td>/g)].map(([, cell = ""]) => cell.replace(/<[^>]*>/g, "").replace(/\s+/g, " ").trim());
+      const [plain, evil] = [await registered(outband.url, { client_name: "Desk helper" }), await registered(outband.url, { client_name: EVIL })];
+      const asks = async (token: string): Promise<void> => assert.equal((await mcp(outband.url, token, "tools/call", { name: "slack_list_channels", arguments: {} })).status, 200);
+      const lee = await outband.person("lee");
+      const browser = await lee.signIn();
+      for (const client of [plain, evil]) await asks((await tokensFor(outband.url, browser, client)).access);
+      await asks(lee.token);
+      const told = await cells(`person=${lee.email}&action=elicitation.asked`);
+      const short = (id: string): string => `${id.slice(0, 8)}…`;
+      assert.deepEqual(told, [
+        `${lee.email} through the admin API key`,
+        `${lee.email} through &lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;&lt;b&gt; unverified name ${short(evil.id)}`,
+        `${lee.email} through Desk helper unverified name ${short(plain.id)}`,
+      ]);
+      assert.equal((await connectGmail({ ...lee, signIn: async () => who.admin })).status, 200);
+      const admin = (await outband.api("GET", "/users")).body.data.find(({ role }: { role: string }) => role === "admin");
+      assert.deepEqual(await cells(`person=${admin.email}&action=account.connected`), [admin.email]);
     });
 
     test("the overview counts accounts by status and names what needs an operator, with the reason", async () => {
