@@ -1,7 +1,7 @@
 // Accounts put in by a server, on grants that the awkward provider issued: no browser, and any lifetime that a test wants.
 import assert from "node:assert/strict";
 import type { Clock } from "../../src/clock.js";
-import { MARA } from "../../src/sandbox/people.js";
+import { MARA, type PracticePerson } from "../../src/sandbox/people.js";
 import type { AwkwardProvider } from "./awkwardProvider.js";
 import type { Answer } from "./outband.js";
 
@@ -33,20 +33,22 @@ export interface GrantOptions {
   /** From now; default: it ran out a second ago. Null: not known. */
   expiresInMs?: number | null;
   withRefresh?: boolean;
+  /** Whose it is upstream; default: Mara. A person's hundred-and-first grant ends their first, as at Google. */
+  person?: PracticePerson;
 }
 
-export function issue(provider: AwkwardProvider, connection: "gmail" | "slack", withRefresh = true): { access: string; refresh: string | null } {
+export function issue(provider: AwkwardProvider, connection: "gmail" | "slack", withRefresh = true, person = MARA): { access: string; refresh: string | null } {
   return connection === "gmail"
-    ? provider.grants.google.issue({ person: MARA.sub, kind: "google", scopes: GOOGLE, withRefresh })
-    : provider.grants.slack.issue({ person: MARA.slackId, kind: "user", scopes: SLACK, withRefresh });
+    ? provider.grants.google.issue({ person: person.sub, kind: "google", scopes: GOOGLE, withRefresh })
+    : provider.grants.slack.issue({ person: person.slackId, kind: "user", scopes: SLACK, withRefresh });
 }
 
 export async function grantedAccount({ provider, clock, api }: GrantSource, name: string, options: GrantOptions = {}): Promise<GrantedAccount> {
-  const { connection = "gmail", expiresInMs = -1_000, withRefresh = true } = options;
+  const { connection = "gmail", expiresInMs = -1_000, withRefresh = true, person = MARA } = options;
   const user = await api("POST", "/users", { sub: `person-${name}`, email: `${name}@people.example`, name });
   assert.equal(user.status, 201, JSON.stringify(user.body));
   const identifier = user.body.sub as string;
-  const tokens = issue(provider, connection, withRefresh);
+  const tokens = issue(provider, connection, withRefresh, person);
   const put = await api("POST", "/accounts", {
     connection_name: connection,
     identifier,
