@@ -56,6 +56,8 @@ const MINUTE_MS = 60_000;
 const MCP_ENDPOINTS = ["/mcp", "/mcp/meta"];
 /** The sandbox's port is the next one, so that its addresses stay the same over restarts. */
 const SANDBOX_PORT_STEP = 1;
+/** Load balancers keep an idle connection for a minute. They, not we, are to end it: else a request that is on its way meets a closed door. */
+const KEEP_ALIVE_MS = 65_000;
 /** How long requests in flight may take once the program is told to stop. */
 const STOP_MS = 10_000;
 
@@ -253,7 +255,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       setupUrl,
       notes,
       async listen() {
-        server = createServer(app);
+        server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, app);
         await listenAt(server, { port: settings.port, host: settings.host }).catch((error: unknown) => {
           throw listenRefusal(error, settings);
         });

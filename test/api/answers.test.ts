@@ -236,6 +236,10 @@ describe("answers of the vault API", () => {
     });
   });
 
+  test("an idle connection is kept longer than a load balancer's minute", async () => {
+    assert.equal((await api("GET", "/connections")).headers.get("keep-alive"), "timeout=65");
+  });
+
   test("every answer is JSON that nobody keeps, under the request's id", async () => {
     for (const [method, path] of [["GET", "/connections"], ["GET", "/connectors"], ["POST", "/users"], ["GET", "/nothing"]] as const) {
       const { headers } = await api(method, path, method === "POST" ? {} : undefined);

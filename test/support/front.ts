@@ -35,7 +35,8 @@ export async function startFront(instances: number): Promise<Front> {
 
   const open = (handle: (req: IncomingMessage, res: ServerResponse) => void): Promise<Server> =>
     new Promise((resolve, reject) => {
-      const server = createServer(handle);
+      // As the program itself: a client that sends into a connection just closed would fail for nothing.
+      const server = createServer({ keepAliveTimeout: 65_000 }, handle);
       server.once("error", reject);
       server.listen(0, "127.0.0.1", () => resolve(server));
     });
