@@ -26,6 +26,7 @@ import {
   declinedText,
   notConnectedText,
   isOperators,
+  linkRefused,
   openThePageText,
   operatorText,
   type Subject,
@@ -248,13 +249,7 @@ class Chain {
   }
 
   #noLink({ connectionName }: NeedsAccount, refusal: OutbandError): Promise<Answer> {
-    const wrong = refusal.problems?.map(({ message }) => `"account" does not fit: ${message}`).join(" ");
-    return this.#end({
-      outcome: refusal.code === "invalid_request" ? "invalid_arguments" : "not_allowed",
-      reason: refusal.reason ?? refusal.code,
-      text: wrong ?? refusal.message,
-      connectionName,
-    });
+    return this.#end({ ...linkRefused(refusal), connectionName });
   }
 
   async #askForm({ question }: NeedsAnswer): Promise<Answer> {

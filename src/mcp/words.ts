@@ -1,7 +1,8 @@
 // The sentences of connecting, in one place: what a person and a model read when an account is missing.
 // Must never happen: input, a third party's text, or a link that carries a right, in one of them.
+import type { OutbandError } from "../errors.js";
 import type { PersonPrincipal } from "../identity/principal.js";
-import type { Readiness } from "../vault/types.js";
+import type { Outcome, Readiness } from "../vault/types.js";
 
 /** What the sentences are about. `title` is the operator's name for the connection. */
 export interface Subject {
@@ -102,4 +103,14 @@ export function declinedText(subject: Subject | null, action: "decline" | "cance
 
 export function operatorText(subject: Subject, reason: string): string {
   return `${subject.title} cannot be used: ${OPERATOR_REASONS[reason] ?? "its set-up is wrong"}. Connecting again does not help; the operator of this installation must mend the connection "${subject.connectionName}".`;
+}
+
+/** Why there is no link: what is wrong with the label that was asked for, or that this person may have none. */
+export function linkRefused(refusal: OutbandError): { outcome: Outcome; reason: string; text: string } {
+  const wrong = refusal.problems?.map(({ message }) => `"account" does not fit: ${message}`).join(" ");
+  return {
+    outcome: refusal.code === "invalid_request" ? "invalid_arguments" : "not_allowed",
+    reason: refusal.reason ?? refusal.code,
+    text: wrong ?? refusal.message,
+  };
 }

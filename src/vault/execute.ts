@@ -9,7 +9,7 @@ import { needsAccount, usable } from "./needs.js";
 import type { OnceKey } from "./onceOnly.js";
 import type { AccountRow, ConnectionRow } from "./store.js";
 import { type RunDeps, ToolRun } from "./toolRun.js";
-import type { ToolCall, ToolCallOutcome } from "./types.js";
+import { labelFrom, type ToolCall, type ToolCallOutcome } from "./types.js";
 
 export interface ExecuteDeps extends RunDeps {
   offered(): Promise<OfferedTool[]>;
@@ -86,11 +86,6 @@ export function chosen(accounts: readonly AccountRow[], name: string | undefined
   if (byLabel) return byLabel;
   const byEmail = accounts.filter((account) => account.externalEmail !== null && account.externalEmail === name);
   return byEmail.length > 1 ? "ambiguous" : (byEmail[0] ?? null);
-}
-
-/** The default label is empty and shown as `default`. */
-export function labelFrom(name: string | undefined): string {
-  return name === undefined || name === "default" ? "" : name;
 }
 
 function onceKeyOf(actor: Principal, identifier: Identifier, call: ToolCall, account: AccountRow): OnceKey | null {

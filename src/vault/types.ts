@@ -140,6 +140,11 @@ export type Outcome =
   | "cancelled"
   | "not_allowed";
 
+/** The default label is empty and shown as `default`. */
+export function labelFrom(name: string | undefined): string {
+  return name === undefined || name === "default" ? "" : name;
+}
+
 /** One call of a tool, as a surface hands it to the vault. */
 export interface ToolCall {
   tool: string;

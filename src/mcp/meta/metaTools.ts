@@ -4,13 +4,20 @@
 import { z } from "zod";
 import { OutbandError } from "../../errors.js";
 import type { Vault } from "../../vault/front.js";
-import type { AccountView, ConnectionView, LinkCreated, Readiness, ToolCallOutcome } from "../../vault/types.js";
+import {
+  type AccountView,
+  type ConnectionView,
+  labelFrom,
+  type LinkCreated,
+  type Readiness,
+  type ToolCallOutcome,
+} from "../../vault/types.js";
 import { problemsText } from "../arguments.js";
 import { best, connectionsOf, connectionsOutput } from "../connectionsList.js";
 import { type EndDeps, endOf, ownTool } from "../ownTool.js";
 import { SANDBOX_NOTE } from "../results.js";
 import type { Catalogue, McpTool, Try } from "../tools.js";
-import { connectPageOf, isOperators, notConnectedText, operatorText, reasonInWords } from "../words.js";
+import { connectPageOf, isOperators, linkRefused, notConnectedText, operatorText, reasonInWords } from "../words.js";
 import { searchTools } from "./toolSearch.js";
 
 export interface MetaToolsDeps extends EndDeps {
@@ -249,13 +256,10 @@ function connectAccount(deps: MetaToolsDeps): McpTool {
         const link = await newLink(deps, one, connection, found, which);
         if (link === "asked_too_often")
           return end.failed("not_connected", link, notConnectedText(subject, link, connectPageOf(deps.publicUrl, one.principal)), found);
-        if (link instanceof OutbandError)
-          return end.failed(
-            link.code === "invalid_request" ? "invalid_arguments" : "not_allowed",
-            link.reason ?? link.code,
-            wrongLabel(link) ?? link.message,
-            found,
-          );
+        if (link instanceof OutbandError) {
+          const { outcome, reason, text } = linkRefused(link);
+          return end.failed(outcome, reason, text, found);
+        }
         return end.done({
           text: marked(
             `Give this link to the person, as it is: ${link.url} It works for them alone, once, until ${link.expiresAt.toISOString()}.`,
@@ -290,7 +294,7 @@ async function newLink(
     return await deps.vault.links.create(principal, {
       connectionName: connection.name,
       identifier: principal.sub,
-      label: found?.label ?? (which === undefined || which === "default" ? "" : which),
+      label: found?.label ?? labelFrom(which),
       askedBy: "mcp",
       clientId: principal.clientId,
       clientName: principal.clientName,
@@ -300,10 +304,6 @@ async function newLink(
     if (thrown instanceof OutbandError && thrown.status < 500) return thrown;
     throw thrown;
   }
-}
-
-function wrongLabel(refusal: OutbandError): string | undefined {
-  return refusal.problems?.map(({ message }) => `"account" does not fit: ${message}`).join(" ");
 }
 
 const UNKNOWN_TOOL = "There is no such tool. Find one with search_tools.";

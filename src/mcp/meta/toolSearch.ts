@@ -22,9 +22,9 @@ const READY_FIRST: Record<Readiness, number> = { ready: 0, needs_reauth: 1, need
 /** Best first within each readiness. An empty query gives all, in their own order. */
 export function searchTools<Tool extends Findable>(tools: readonly Tool[], query: string): Tool[] {
   const words = termsOf(query);
-  const order = new Map(tools.map((tool, at) => [tool, at]));
   const byReadiness = (one: Tool, other: Tool): number => READY_FIRST[one.readiness] - READY_FIRST[other.readiness];
-  if (words.length === 0) return [...tools].sort((one, other) => byReadiness(one, other) || at(one) - at(other));
+  // Sorting is stable: what is equal keeps the order it came in.
+  if (words.length === 0) return [...tools].sort(byReadiness);
 
   const index = new MiniSearch({
     fields: FIELDS,
@@ -37,11 +37,7 @@ export function searchTools<Tool extends Findable>(tools: readonly Tool[], query
   const scores = new Map(index.search(words.join(" ")).map(({ id, score }) => [id as string, score]));
   return tools
     .filter(({ name }) => scores.has(name))
-    .sort((one, other) => byReadiness(one, other) || (scores.get(other.name) ?? 0) - (scores.get(one.name) ?? 0) || at(one) - at(other));
-
-  function at(tool: Tool): number {
-    return order.get(tool) ?? 0;
-  }
+    .sort((one, other) => byReadiness(one, other) || (scores.get(other.name) ?? 0) - (scores.get(one.name) ?? 0));
 }
 
 function termsOf(text: string): string[] {
